@@ -1,0 +1,1 @@
+"""NumPy reference of every op, format and layer of Ingot.  See README.md."""
