@@ -6,8 +6,8 @@ namespace ingot {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 }  // namespace ingot
 
-#define CHECK(condition)                                             \
-  do {                                                               \
-    if (!(condition)) [[unlikely]]                                   \
-      ::ingot::check_failed(#condition, __FILE__, __LINE__);         \
+#define CHECK(condition)                                     \
+  do {                                                       \
+    if (!(condition)) [[unlikely]]                           \
+      ::ingot::check_failed(#condition, __FILE__, __LINE__); \
   } while (false)

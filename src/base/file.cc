@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -19,14 +20,15 @@
 namespace ingot {
 namespace {
 
-// What the SIGBUS handler may look at: fixed storage, no allocation, no lock.
+// What the SIGBUS handler may look at: fixed storage, no allocation, no lock.  A slot
+// whose `end` is 0 matches no address, so `end` is written last and cleared first.
 struct MappingSlot {
   std::atomic<uintptr_t> begin{0};
   std::atomic<uintptr_t> end{0};
-  std::array<char, 1024> name{};
+  std::array<char, 512> name{};
   std::atomic<bool> taken{false};
 };
-std::array<MappingSlot, 256> mapping_slots;
+std::array<MappingSlot, 512> mapping_slots;
 
 int take_slot(const void* data, size_t size, const std::string& name) {
   for (size_t i = 0; i < mapping_slots.size(); ++i) {
@@ -36,8 +38,8 @@ int take_slot(const void* data, size_t size, const std::string& name) {
     const size_t n = std::min(name.size(), slot.name.size() - 1);
     std::memcpy(slot.name.data(), name.data(), n);
     slot.name[n] = '\0';
-    slot.end = reinterpret_cast<uintptr_t>(data) + size;
     slot.begin = reinterpret_cast<uintptr_t>(data);
+    slot.end = reinterpret_cast<uintptr_t>(data) + size;
     return int(i);
   }
   return -1;  // too many mappings: SIGBUS then ends the process without a name
@@ -54,21 +56,30 @@ void on_sigbus(int /*signal*/, siginfo_t* info, void* /*context*/) {
     if (address >= slot.begin && address < slot.end) {
       say("\ningot: ");
       say(slot.name.data());
-      say(": truncated while it was being read, wanted the file to stay as it was opened\n");
+      say(": truncated while it was being read, wanted the file to stay as it was "
+          "opened\n");
       ::_exit(1);
     }
   }
-  say("\ningot: bus error outside any model file\n");
+  say("\ningot: bus error: a file shrank while it was being read, or memory failed\n");
   ::_exit(1);
 }
 
 std::string errno_text() { return std::strerror(errno); }
 
+// A name from a file may hold a NUL, which the system would read as its end.
+int open_for_reading(const std::filesystem::path& path, int flags) {
+  if (path.native().find('\0') != std::string::npos)
+    fail("{}: a NUL byte in a file name", printable(path));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  if (fd < 0) fail("{}: cannot be opened: {}", printable(path), errno_text());
+  return fd;
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail("{}: cannot be opened: {}", printable(path), errno_text());
+  const int fd = open_for_reading(path, O_NONBLOCK);  // a FIFO must not hang us
   struct stat status {};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd);
@@ -91,7 +102,6 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
 void MappedFile::close() noexcept {
   if (slot_ >= 0) {
     MappingSlot& slot = mapping_slots[size_t(slot_)];
-    slot.begin = 0;
     slot.end = 0;
     slot.taken = false;
   }
@@ -136,8 +146,7 @@ void install_truncation_handler() {
 }
 
 std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail("{}: cannot be opened: {}", printable(path), errno_text());
+  const int fd = open_for_reading(path, 0);
   std::string text;
   std::array<char, 1 << 16> buffer{};
   while (true) {
@@ -192,7 +201,8 @@ void AtomicFile::commit() {
     fail("{}: cannot be put in place: {}", printable(path_), why);
   }
   // Sync the directory, so that the rename itself survives a power cut.
-  const std::filesystem::path parent = path_.has_parent_path() ? path_.parent_path() : ".";
+  const std::filesystem::path parent =
+      path_.has_parent_path() ? path_.parent_path() : ".";
   const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0) {
     ::fsync(directory);
@@ -200,6 +210,8 @@ void AtomicFile::commit() {
   }
 }
 
-std::string printable(const std::filesystem::path& path) { return printable_text(path.native()); }
+std::string printable(const std::filesystem::path& path) {
+  return printable_text(path.native());
+}
 
 }  // namespace ingot

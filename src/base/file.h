@@ -44,7 +44,8 @@ void install_truncation_handler();
 
 // The whole file as a string.  Throws Error when it cannot be read or is larger than
 // max_bytes.
-std::string read_file(const std::filesystem::path& path, size_t max_bytes = size_t(1) << 30);
+std::string read_file(const std::filesystem::path& path, size_t max_bytes = size_t(1)
+                                                                            << 30);
 
 // A new file that appears under its name only at commit(): written to a temporary file
 // beside it, synced, then renamed.  Without commit() the temporary file is removed.

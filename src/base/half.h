@@ -26,7 +26,8 @@ inline uint16_t f32_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = uint16_t((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return uint16_t(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+  if (magnitude > 0x7f800000u)
+    return uint16_t(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
   if (magnitude >= 0x477ff000u) return uint16_t(sign | 0x7c00u);  // rounds past 65504
   if (magnitude < 0x38800000u) {
     // Subnormal result: adding 0.5 aligns the value so that the FPU's own rounding
@@ -39,7 +40,9 @@ inline uint16_t f32_to_f16(float value) {
 }
 
 // Bits of a bfloat16 value, exactly as a float.
-inline float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
+inline float bf16_to_f32(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t(bits) << 16);
+}
 
 // Rounds to nearest, ties to even; NaN stays NaN (made quiet).
 inline uint16_t f32_to_bf16(float value) {

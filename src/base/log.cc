@@ -16,7 +16,8 @@ LogLevel log_level() { return current_level; }
 void log_line(LogLevel level, std::string_view text) {
   if (level > current_level) return;
   const char* prefix = level == LogLevel::warning ? "ingot: warning: " : "ingot: ";
-  fmt::print(stderr, "{}{}\n", prefix, printable_text(text));
+  // fputs, not fmt::print, which throws when standard error is closed.
+  std::fputs(fmt::format("{}{}\n", prefix, printable_text(text)).c_str(), stderr);
 }
 
 }  // namespace ingot

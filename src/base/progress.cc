@@ -27,7 +27,7 @@ Progress::Progress(std::string what, uint64_t total, ProgressUnit unit)
       started_(std::chrono::steady_clock::now()) {}
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) std::fputs("\r\x1b[K", stderr);
 }
 
 void Progress::update(uint64_t done) {
@@ -42,7 +42,8 @@ void Progress::update(uint64_t done) {
   if (total_ > 0) {
     const double share = std::min(1.0, double(done) / double(total_));
     const int filled = int(share * kBarWidth);
-    line += "[" + std::string(size_t(filled), '#') + std::string(size_t(kBarWidth - filled), '.');
+    line += "[" + std::string(size_t(filled), '#') +
+            std::string(size_t(kBarWidth - filled), '.');
     line += fmt::format("] {:3.0f} % of {}", share * 100, amount(double(total_), unit_));
   } else {
     line += amount(double(done), unit_);
@@ -50,7 +51,8 @@ void Progress::update(uint64_t done) {
   line += fmt::format(", {}/s", amount(rate, unit_));
   if (total_ > done && rate > 0)
     line += fmt::format(", {:.0f} s left", double(total_ - done) / rate);
-  fmt::print(stderr, "{}\x1b[K", line);
+  line += "\x1b[K";
+  std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
 }
 

@@ -87,7 +87,10 @@ std::string printable_text(std::string_view bytes) {
   std::string out;
   for (size_t i = 0; i < bytes.size();) {
     const Utf8Step step = decode_utf8(bytes, i);
-    const bool control = step.valid && (step.code_point < 0x20 || step.code_point == 0x7f);
+    // C0, delete and C1: each can move a terminal's cursor or worse.
+    const bool control =
+        step.valid &&
+        (step.code_point < 0x20 || (step.code_point >= 0x7f && step.code_point < 0xa0));
     if (step.valid && !control) {
       out += bytes.substr(i, size_t(step.length));
     } else {

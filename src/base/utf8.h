@@ -9,7 +9,8 @@
 namespace ingot {
 
 // One step of decoding.  `length` bytes form the code point, or, when `valid` is false,
-// are one maximal ill-formed subpart (Unicode 3.9, as Python's and Rust's lossy decoding).
+// are one maximal ill-formed subpart (Unicode 3.9, as Python's and Rust's lossy
+// decoding).
 struct Utf8Step {
   char32_t code_point;
   int length;
