@@ -1,0 +1,30 @@
+"""The tiny checkpoints of tests/data/fixtures.tar.xz with the outputs of transformers.
+
+One directory a model: config.json, model.safetensors and golden.safetensors (transformers
+5.17, fp32, eager attention).  Prompts p0, p1, p2 have 5, 33 and 100 tokens; keys are
+p<i>.ids, .logits (p2: the last 4 rows), .greedy [32], .greedy_gap, and p1.hidden0 ... 4.
+"""
+import pathlib
+import tarfile
+
+from reference import tensors
+
+ARCHIVE = pathlib.Path(__file__).parents[1] / "tests" / "data" / "fixtures.tar.xz"
+NAMES = ["gpt2", "llama", "llama3_rope", "mistral", "qwen2", "qwen3", "gemma3"]
+N_PROMPTS = 3
+N_GREEDY = 32
+
+# The models' own float32 noise is at most 7e-5 (golden.json); three programs that each carry
+# it, summed in another order, stay within 3e-4.  The gap of every greedy step is 0.02 or more.
+TOLERANCE = 3e-4
+
+
+def unpack(directory):
+    """{name: its directory} under `directory`."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(directory, filter="data")
+    return {name: pathlib.Path(directory) / name for name in NAMES}
+
+
+def golden(directory):
+    return tensors.load(directory / "golden.safetensors")[0]
