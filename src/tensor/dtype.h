@@ -1,6 +1,6 @@
 // Element types of stored tensors: safetensors scalars, every ggml type, and the packed
-// MLX kinds.  A type is a run of `group_elements` values in `group_bytes` bytes (1 and the
-// element size for scalars; two per byte for 4-bit ones).
+// MLX kinds.  A type is a run of `group_elements` values in `group_bytes` bytes (1 and
+// the element size for scalars; two per byte for 4-bit ones).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 
 namespace ingot {
 
+// clang-format off
 enum class DType : uint8_t {
   // Scalars.
   f32, f16, bf16, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean,
@@ -20,6 +21,7 @@ enum class DType : uint8_t {
   tq1_0, tq2_0, mxfp4, nvfp4, q1_0, q2_0,
   count_,
 };
+// clang-format on
 
 struct DTypeInfo {
   std::string_view name;  // as `ingot inspect` prints it: "q4_k", "bf16"
@@ -31,8 +33,11 @@ struct DTypeInfo {
 const DTypeInfo& info(DType type);
 inline std::string_view name(DType type) { return info(type).name; }
 inline bool is_quantised(DType type) { return info(type).quantised; }
+// The type that `ingot inspect` prints so; nothing when there is none.
+std::optional<DType> dtype_named(std::string_view name);
 
-// Bytes of `n` values in a row; nothing when n is no multiple of the group or it overflows.
+// Bytes of `n` values in a row; nothing when n is no multiple of the group or it
+// overflows.
 std::optional<size_t> row_bytes(DType type, uint64_t n);
 
 }  // namespace ingot

@@ -22,7 +22,10 @@ struct TensorView {
   Shape shape;
   std::span<const std::byte> bytes;  // may be unaligned for its type
 
-  int64_t rows() const { return shape.size() < 2 ? 1 : element_count(shape) / shape.back(); }
+  // As a matrix of rows of the last dimension; zero-sized dimensions are legal.
+  int64_t rows() const {
+    return shape.size() < 2 ? 1 : element_count(Shape(shape.begin(), shape.end() - 1));
+  }
   int64_t cols() const { return shape.empty() ? 1 : shape.back(); }
 };
 
