@@ -40,6 +40,7 @@ std::filesystem::path store_directory();
 // an Error.
 std::vector<StoreEntry> list_store();
 std::vector<StoreLeftover> list_leftovers();
+std::vector<std::string> store_names();  // printable, for messages
 std::optional<StoreEntry> find_in_store(std::string_view name);
 
 // Removes a model, or an unfinished download of that name; returns the bytes freed.
@@ -54,7 +55,11 @@ enum class Download { allowed, forbidden };
 std::filesystem::path resolve_model(std::string_view reference,
                                     Download download = Download::allowed);
 
-// Throws usage Error unless `name` can be a model's name: one path segment, at most 200
+// What open_checkpoint takes for a directory that holds one model: the .gguf file when
+// that is all there is (the first part of a split one), else the directory itself.
+std::filesystem::path model_in_directory(const std::filesystem::path& directory);
+
+// Throws usage Error unless `name` can be a model's name: one path segment, at most 250
 // bytes, no control character or backslash, not beginning with '.', '-' or "hf:".
 void check_store_name(std::string_view name);
 
