@@ -121,7 +121,7 @@ def inv_freq(model, layer_type, head_dim):
             rope["factor"], rope.get("mscale") or 0.0, rope.get("mscale_all_dim") or 0.0)
     elif kind != "default":
         raise ValueError(f"rope type '{kind}' has no reference")
-    return inv.astype(np.float32), factor
+    return inv, factor
 
 
 def layer_types(config):

@@ -116,21 +116,27 @@ def gated_activation(gate_up, kind):
 # ---- rope --------------------------------------------------------------------------------------
 
 
+# Frequencies are float32 at every step: transformers evaluates them so (2.1), and an ulp of a
+# frequency is an angle thousands of tokens on.  Measured on long_llama3 (3,000 tokens): logits
+# within 6e-5 of transformers' so, 9e-4 off with float64 frequencies rounded at the end.
+F32 = np.float32
+
+
 def inv_freq_default(base, rotary_dims):
-    """base^(-2i / rotary_dims), i < rotary_dims / 2 (2.1)"""
-    return base ** (-np.arange(0, rotary_dims, 2) / rotary_dims)
+    """1 / base^(2i / rotary_dims), i < rotary_dims / 2 (2.1)"""
+    return F32(1) / F32(base) ** (np.arange(0, rotary_dims, 2, dtype=F32) / F32(rotary_dims))
 
 
 def inv_freq_linear(inv, factor):
-    return inv / factor
+    return inv / F32(factor)
 
 
 def inv_freq_llama3(inv, factor, low_freq_factor, high_freq_factor, original):
     """Long waves are stretched, short ones kept, a ramp between (2.2)."""
-    wavelength = 2 * math.pi / inv
-    s = (original / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor)
-    between = (1 - s) * inv / factor + s * inv
-    out = np.where(wavelength > original / low_freq_factor, inv / factor, between)
+    wavelength = F32(2 * math.pi) / inv
+    s = (F32(original) / wavelength - F32(low_freq_factor)) / F32(high_freq_factor - low_freq_factor)
+    between = (F32(1) - s) * inv / F32(factor) + s * inv
+    out = np.where(wavelength > original / low_freq_factor, inv / F32(factor), between)
     return np.where(wavelength < original / high_freq_factor, inv, out)
 
 
@@ -145,8 +151,8 @@ def inv_freq_yarn(inv, base, rotary_dims, factor, original, beta_fast=32.0, beta
     low, high = max(low, 0), min(high, rotary_dims - 1)
     if low == high:
         high += 0.001
-    ramp = np.clip((np.arange(len(inv)) - low) / (high - low), 0, 1)
-    return inv / factor * ramp + inv * (1 - ramp)
+    ramp = np.clip((np.arange(len(inv), dtype=F32) - F32(low)) / F32(high - low), 0, 1)
+    return inv / F32(factor) * ramp + inv * (F32(1) - ramp)
 
 
 def yarn_attention_factor(factor, mscale=0.0, mscale_all_dim=0.0):
@@ -158,7 +164,7 @@ def yarn_attention_factor(factor, mscale=0.0, mscale_all_dim=0.0):
 
 def inv_freq_longrope(inv, factors):
     """factors: the config's short_factor or long_factor, one a pair."""
-    return inv / np.asarray(factors, np.float64)
+    return inv / np.asarray(factors, F32)
 
 
 def longrope_attention_factor(max_positions, original):
@@ -169,7 +175,7 @@ def longrope_attention_factor(max_positions, original):
 def rope_table(positions, inv_freq, factor=1.0):
     """[n, rotary_dims]: cosines then sines.  The frequency is a float32 and the angle is one
     float32 product: that is the definition (2.1), not rounding."""
-    angle = np.asarray(positions, np.float32)[:, None] * np.asarray(inv_freq, np.float32)
+    angle = np.asarray(positions, F32)[:, None] * np.asarray(inv_freq, F32)
     angle = angle.astype(np.float64)
     return np.concatenate([np.cos(angle), np.sin(angle)], axis=1) * factor
 
