@@ -207,6 +207,7 @@ class Ops {
   // x[t] += table[positions[t]]                                 x: [n, n_cols]
   virtual void add_position_embed(Rows x, const Weight& table, const Batch& batch) = 0;
   // out[t] = x[t] / sqrt(mean(x[t]^2) + eps) * weight           weight: [width] f32
+  // The norms may write over their input (out and x the same rows).
   virtual void rms_norm(Rows out, Rows x, const Buffer& weight, float eps) = 0;
   // out[t] = (x[t] - mean) / sqrt(var + eps) * weight + bias    weight, bias: [width] f32
   virtual void layer_norm(Rows out, Rows x, const Buffer& weight, const Buffer& bias,
@@ -229,6 +230,7 @@ class Ops {
   virtual void attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
                          const AttentionArgs& args) = 0;
   // out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i]      gate_up: [n, 2 * width]
+  // out may be the first half of gate_up itself.
   virtual void gated_activation(Rows out, Rows gate_up, Activation kind) = 0;
   // x = act(x)
   virtual void activation(Rows x, Activation kind) = 0;
