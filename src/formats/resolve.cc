@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -25,7 +25,7 @@ bool exists(const fs::path& path) {
 bool looks_like_model(const fs::path& directory) {
   for (const char* file : {"config.json", "tokenizer.json", "tokenizer_config.json",
                            "tokenizer.model", "recipe.json", "model.safetensors"})
-    if (exists(directory / file)) return true;
+    if (is_there(directory / file)) return true;
   return model_in_directory(directory) != directory;
 }
 
@@ -56,7 +56,7 @@ fs::path resolve_hub(std::string_view text, Download download) {
 }  // namespace
 
 fs::path model_in_directory(const fs::path& directory) {
-  if (exists(directory / "config.json")) return directory;
+  if (is_there(directory / "config.json")) return directory;
   std::vector<fs::path> found;
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end;
@@ -76,7 +76,7 @@ fs::path resolve_model(std::string_view reference, Download download) {
   const fs::path path(reference);
   std::error_code error;
   const bool is_directory = fs::is_directory(path, error);
-  const bool is_file = !is_directory && exists(path);
+  const bool is_file = !is_directory && is_there(path);
   const bool is_path = reference.find('/') != std::string_view::npos;
   if (is_file) return path;
   if (is_directory && (is_path || looks_like_model(path)))
