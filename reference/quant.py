@@ -1,4 +1,4 @@
-"""Values of quantised weights, in float64: ggml types, MLX affine and MLX mxfp4.
+"""Values of quantised weights, in float64: ggml types, MLX affine and MLX's fp modes.
 
 Each function is the element formula of the format with `i`, the element's number inside its
 group, as an array: groups come in as uint8 [n_groups, group_bytes] and go out as float64
@@ -313,6 +313,20 @@ def mlx_affine(weight, scales, biases, bits, group):
     return s * codes + np.repeat(np.asarray(biases, np.float64), group, axis=-1)
 
 
-def mlx_mxfp4(weight, scales):
-    """scales: uint8 [rows, cols / 32], E8M0."""
-    return np.repeat(e8m0(scales), 32, axis=-1) * E2M1[mlx_codes(weight, 4)]
+MLX_FP_MODES = {"mxfp4": (4, 32), "mxfp8": (8, 32), "nvfp4": (4, 16)}  # bits, group
+
+
+def e4m3(b):
+    """0x7f and 0xff, NaN in the format, are refused by the loaders."""
+    b = b.astype(np.int64)
+    exponent, m = (b >> 3) & 15, b & 7
+    value = np.where(exponent == 0, m * 2.0**-9, (1 + m / 8) * np.exp2(exponent - 7.0))
+    return np.where(b & 128, -value, value)
+
+
+def mlx_fp(mode, weight, scales):
+    """scales: uint8 [rows, cols / group], E8M0 (mx modes) or E4M3 (nvfp4)."""
+    bits, group = MLX_FP_MODES[mode]
+    codes = mlx_codes(weight, bits)
+    values = E2M1[codes] if bits == 4 else e4m3(codes)
+    return np.repeat(e4m3(scales) if mode == "nvfp4" else e8m0(scales), group, axis=-1) * values

@@ -82,6 +82,7 @@ def test_mlx_affine(case):
     np.testing.assert_allclose(values, wanted, rtol=0, atol=2**-23 * np.abs(values).max())
 
 
-def test_mlx_mxfp4():
-    values = quant.mlx_mxfp4(GOLDEN["mlx_mxfp4.weight"], GOLDEN["mlx_mxfp4.scales"])
-    assert bits(values) == bits(GOLDEN["mlx_mxfp4.values"])
+@pytest.mark.parametrize("mode", quant.MLX_FP_MODES)
+def test_mlx_fp(mode):
+    values = quant.mlx_fp(mode, GOLDEN[f"mlx_{mode}.weight"], GOLDEN[f"mlx_{mode}.scales"])
+    assert bits(values) == bits(GOLDEN[f"mlx_{mode}.values"])

@@ -12,43 +12,11 @@ import mlx.core as mx
 import numpy as np
 
 from reference import quant, tensors
+from reference.random_groups import F16_FIELDS, random_groups
 
 SEED = 20261130
 OUT = pathlib.Path(__file__).parents[1] / "data" / "quant_golden.safetensors"
 NOT_IN_GGUF = {"q1_0", "q2_0", "q8_1", "q8_k"}
-# Byte offsets of the float16 scales of a group.
-F16_FIELDS = {
-    "q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q8_1": [0],
-    "q2_k": [80, 82], "q3_k": [108], "q4_k": [0, 2], "q5_k": [0, 2], "q6_k": [208],
-    "iq2_xxs": [0], "iq2_xs": [0], "iq2_s": [0], "iq3_xxs": [0], "iq3_s": [0], "iq1_s": [0],
-    "iq4_nl": [0], "iq4_xs": [0], "tq1_0": [52], "tq2_0": [64], "q1_0": [0], "q2_0": [0],
-}
-
-
-def random_f16(rng, n):
-    """Weight-like scales, then the awkward ones: zeros, subnormals, the largest, negative."""
-    values = (rng.standard_normal(n) * np.exp2(rng.integers(-12, 2, n))).astype(np.float16)
-    awkward = np.array([0.0, -0.0, 2**-24, -(2**-15), 65504.0, -1.0], np.float16)
-    values[: min(n, len(awkward))] = awkward[: min(n, len(awkward))]
-    return rng.permutation(values)
-
-
-def random_groups(rng, name, n):
-    """Random bytes with scales that are legal (finite)."""
-    groups = rng.integers(0, 256, (n, quant.TYPES[name][1]), dtype=np.uint8)
-    for at in F16_FIELDS.get(name, []):
-        groups[:, at : at + 2] = random_f16(rng, n).view(np.uint8).reshape(n, 2)
-    if name == "q8_k":
-        d = (rng.standard_normal(n) / 64).astype(np.float32)
-        groups[:, 0:4] = d.view(np.uint8).reshape(n, 4)
-    if name == "iq1_m":
-        d = random_f16(rng, n).view(np.uint16)
-        for k in range(4):
-            groups[:, 49 + 2 * k] = (groups[:, 49 + 2 * k] & 15) | ((d >> (4 * k)) & 15) << 4
-    if name == "mxfp4":
-        groups[:, 0] = rng.integers(100, 140, n)
-        groups[:4, 0] = [0, 1, 127, 252]
-    return groups
 
 
 def spec_groups(name):
@@ -111,13 +79,14 @@ def mlx_affine_cases(rng, out):
             out[f"{key}.values"] = np.array(values)
 
 
-def mlx_mxfp4_case(rng, out):
-    w = mx.array(rng.standard_normal((3, 128)).astype(np.float32))
-    codes, scales = mx.quantize(w, mode="mxfp4", group_size=32, bits=4)
-    values = mx.dequantize(codes, scales, mode="mxfp4", group_size=32, bits=4,
-                           dtype=mx.float32)
-    out["mlx_mxfp4.weight"], out["mlx_mxfp4.scales"] = np.array(codes), np.array(scales)
-    out["mlx_mxfp4.values"] = np.array(values)
+def mlx_fp_cases(rng, out):
+    for mode, (bits, group) in quant.MLX_FP_MODES.items():
+        w = mx.array(rng.standard_normal((3, 128)).astype(np.float32))
+        codes, scales = mx.quantize(w, mode=mode, group_size=group, bits=bits)
+        values = mx.dequantize(codes, scales, mode=mode, group_size=group, bits=bits,
+                               dtype=mx.float32)
+        out[f"mlx_{mode}.weight"], out[f"mlx_{mode}.scales"] = np.array(codes), np.array(scales)
+        out[f"mlx_{mode}.values"] = np.array(values)
 
 
 def main():
@@ -125,7 +94,7 @@ def main():
     out = {}
     ggml_cases(rng, out)
     mlx_affine_cases(rng, out)
-    mlx_mxfp4_case(rng, out)
+    mlx_fp_cases(rng, out)
     tensors.save(OUT, out)
     print(f"seed {SEED}: {len(out)} tensors, {OUT.stat().st_size} bytes")
 
