@@ -1,0 +1,122 @@
+// The table of kernels that one instruction set provides, and the data they pass around.
+// cpu/NUMERICS.md says which sums they form in which order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "ops/ops.h"
+
+namespace ingot::cpu {
+
+constexpr int kTileRows = 8;     // weight rows that a kernel computes together
+constexpr int kGroupCols = 32;   // columns that share an activation scale
+constexpr int kChunkCols = 256;  // columns unpacked at once: the largest quant group
+constexpr int kChunkGroups = kChunkCols / kGroupCols;
+
+// 32 activations as int8: x[i] is about scale * code[i].  One cache line.
+struct alignas(64) ActGroup {
+  int8_t code[kGroupCols];
+  float scale;
+  int32_t sum[2];       // of the codes of each half
+  float scaled_sum[2];  // scale * sum[h]
+  int32_t sum_both;
+  float scaled_sum_both;
+  int32_t unused;
+};
+static_assert(sizeof(ActGroup) == 64);
+
+// 8 weight rows x 32 columns, unpacked: value = scale * (code + zero) + offset, with one
+// scale and offset a row and half of the columns.  Codes lie as [chunk of 4 columns][row]
+// [column], so that 4 activations broadcast meet all rows in one multiplication.
+struct alignas(64) TileGroup {
+  uint8_t code[kGroupCols / 4][kTileRows][4];
+  float scale[2][kTileRows];
+  float offset[2][kTileRows];
+};
+
+// What is known about the codes in a TileGroup; chooses the integer kernel.
+enum class CodeRange : uint8_t { s8, u4, u5, u6 };  // s8: two's complement, -128 .. 127
+struct TileFormat {
+  CodeRange range = CodeRange::s8;
+  int zero = 0;         // added to every code
+  bool halves = true;   // scales differ between the halves, else only [0] is set
+  bool offsets = true;  // else offset is not set
+};
+
+struct WeightSegment;  // packed.h
+
+// Fills out[0 .. n_groups) from columns first_group * 32 and on of tile `tile`.
+using UnpackTile = void (*)(const WeightSegment& segment, int tile, int first_group,
+                            int n_groups, TileGroup* out);
+
+// How keys or values of one page and head lie: n rows of `dim` elements.
+struct KvRun {
+  const std::byte* data = nullptr;
+  const float* scales = nullptr;  // q8: one a row
+  KvType type = KvType::f16;
+  int dim = 0;
+};
+
+struct Kernels {
+  std::string_view isa;
+
+  // ---- matmul
+  // n_groups * 32 activations of a row.
+  void (*quantise)(const float* x, int n_groups, ActGroup* out);
+  // acc[t][row] += the products of tokens t with n_groups groups.  acts + t * act_stride
+  // is token t's first group.
+  void (*dot_int8)(const TileGroup* w, const TileFormat& format, int n_groups,
+                   const ActGroup* acts, size_t act_stride, int n_tokens, float* acc);
+  // out[column][row] = exact values of n_groups groups.
+  void (*tile_to_f32)(const TileGroup* w, const TileFormat& format, int n_groups,
+                      float* out);
+  // acc[t][row] += sum over columns of w[column][row] * x[t][column].
+  void (*dot_f32)(const float* w, int n_cols, const float* x, size_t x_stride,
+                  int n_tokens, float* acc);
+  // n float16 or bfloat16 values as float32.
+  void (*f16_to_f32)(const uint16_t* source, int n, float* out);
+  void (*bf16_to_f32)(const uint16_t* source, int n, float* out);
+
+  // ---- rows of floats
+  double (*sum)(const float* x, int n);
+  double (*sum_squares)(const float* x, int n, double mean);  // of x - mean
+  // out = x * scale * weight
+  void (*scale_rows)(float* out, const float* x, float scale, const float* weight, int n);
+  // out = (x - mean) * scale * weight + bias
+  void (*normalise)(float* out, const float* x, float mean, float scale,
+                    const float* weight, const float* bias, int n);
+  void (*add)(float* x, const float* h, int n);
+  void (*activate)(float* x, int n, Activation kind);  // x = act(x)
+  void (*gate)(float* out, const float* gate, const float* up, int n, Activation kind);
+  void (*soft_cap)(float* x, int n, float cap);  // cap tanh(x / cap)
+  bool (*all_finite)(const float* x, int n);
+  int (*argmax)(const float* x, int n);  // lowest index of the largest; -1: only NaN
+
+  // ---- attention
+  // scores[q][j] = scale * (query q . key j), rows of scores kPageTokens apart.  Columns
+  // n_keys and on of a row of scores may be overwritten.
+  void (*scores)(const float* queries, size_t query_stride, int n_queries,
+                 const KvRun& keys, int n_keys, float scale, float* scores);
+  float (*max)(const float* x, int n);  // n >= 1
+  // x = exp(x - shift); returns their sum.
+  float (*exp_sum)(float* x, int n, float shift);
+  // acc[q][i] = acc[q][i] * rescale[q] + sum over j of weights[q][j] * value j [i]
+  void (*accumulate)(const float* weights, const float* rescale, int n_queries,
+                     const KvRun& values, int n_values, float* acc, size_t acc_stride);
+  // Stores one key or value; returns the q8 scale, 0 for other types.
+  float (*store)(const float* x, int n, KvType type, std::byte* out);
+};
+
+const Kernels& scalar_kernels();
+#if defined(__x86_64__)
+const Kernels& avx2_kernels();
+#elif defined(__aarch64__)
+const Kernels& neon_kernels();
+#endif
+
+// isa: "auto", "scalar", "avx2", "neon".  Throws Error when this CPU or build lacks it.
+const Kernels& choose_kernels(std::string_view isa);
+
+}  // namespace ingot::cpu

@@ -1,0 +1,305 @@
+// The kernels in portable C++: always there, and what the others are compared beside.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/half.h"
+#include "ops/cpu/kernels.h"
+
+namespace ingot::cpu {
+namespace {
+
+// ---- matmul -------------------------------------------------------------------------
+
+void quantise_group(const float* x, ActGroup& out) {
+  float largest = 0.0f;
+  for (int i = 0; i < kGroupCols; ++i) {
+    const float magnitude = std::fabs(x[i]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  // A NaN or infinity must reach the result: the scale carries it.
+  bool finite = true;
+  for (int i = 0; i < kGroupCols; ++i) finite = finite && std::isfinite(x[i]);
+  const float scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
+  const float inverse = scale > 0.0f ? 127.0f / largest : 0.0f;
+  int32_t sum[2] = {0, 0};
+  for (int i = 0; i < kGroupCols; ++i) {
+    const float code = finite ? std::nearbyint(x[i] * inverse) : 1.0f;
+    out.code[i] = int8_t(code > 127.0f ? 127.0f : code < -127.0f ? -127.0f : code);
+    sum[i / 16] += out.code[i];
+  }
+  out.scale = scale;
+  for (int h = 0; h < 2; ++h) {
+    out.sum[h] = sum[h];
+    out.scaled_sum[h] = scale * float(sum[h]);
+  }
+  out.sum_both = sum[0] + sum[1];
+  out.scaled_sum_both = scale * float(out.sum_both);
+  out.unused = 0;
+}
+
+void quantise(const float* x, int n_groups, ActGroup* out) {
+  for (int g = 0; g < n_groups; ++g) quantise_group(x + g * kGroupCols, out[g]);
+}
+
+int code_at(const TileGroup& w, CodeRange range, int row, int col) {
+  const uint8_t byte = w.code[col / 4][row][col % 4];
+  return range == CodeRange::s8 ? int(int8_t(byte)) : int(byte);
+}
+
+// One row of one group, one token.
+float dot_group(const TileGroup& w, const TileFormat& f, int row, const ActGroup& y,
+                float acc) {
+  int32_t sums[2] = {0, 0};
+  for (int c = 0; c < kGroupCols; ++c)
+    sums[c / 16] += code_at(w, f.range, row, c) * y.code[c];
+  if (f.halves) {
+    for (int h = 0; h < 2; ++h) {
+      acc += (w.scale[h][row] * y.scale) * float(sums[h] + f.zero * y.sum[h]);
+      if (f.offsets) acc += w.offset[h][row] * y.scaled_sum[h];
+    }
+  } else {
+    acc += (w.scale[0][row] * y.scale) * float(sums[0] + sums[1] + f.zero * y.sum_both);
+    if (f.offsets) acc += w.offset[0][row] * y.scaled_sum_both;
+  }
+  return acc;
+}
+
+void dot_int8(const TileGroup* w, const TileFormat& format, int n_groups,
+              const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
+  for (int t = 0; t < n_tokens; ++t)
+    for (int r = 0; r < kTileRows; ++r) {
+      float& sum = acc[t * kTileRows + r];
+      for (int g = 0; g < n_groups; ++g)
+        sum = dot_group(w[g], format, r, acts[size_t(t) * act_stride + size_t(g)], sum);
+    }
+}
+
+void tile_to_f32(const TileGroup* w, const TileFormat& f, int n_groups, float* out) {
+  for (int i = 0; i < n_groups * kGroupCols; ++i) {
+    const TileGroup& group = w[i / kGroupCols];
+    const int c = i % kGroupCols;
+    const int h = f.halves ? c / 16 : 0;
+    for (int r = 0; r < kTileRows; ++r) {
+      const float value =
+          group.scale[h][r] * float(code_at(group, f.range, r, c) + f.zero);
+      out[i * kTileRows + r] = f.offsets ? value + group.offset[h][r] : value;
+    }
+  }
+}
+
+void dot_f32(const float* w, int n_cols, const float* x, size_t x_stride, int n_tokens,
+             float* acc) {
+  for (int t = 0; t < n_tokens; ++t) {
+    const float* row = x + size_t(t) * x_stride;
+    for (int c0 = 0; c0 < n_cols; c0 += kGroupCols) {
+      const int end = c0 + kGroupCols < n_cols ? c0 + kGroupCols : n_cols;
+      float sums[2][kTileRows] = {};  // even and odd columns of this group
+      for (int c = c0; c < end; ++c)
+        for (int r = 0; r < kTileRows; ++r)
+          sums[c % 2][r] += w[c * kTileRows + r] * row[c];
+      for (int r = 0; r < kTileRows; ++r)
+        acc[t * kTileRows + r] += sums[0][r] + sums[1][r];
+    }
+  }
+}
+
+void widen_f16(const uint16_t* source, int n, float* out) {
+  for (int i = 0; i < n; ++i) out[i] = f16_to_f32(source[i]);
+}
+
+void widen_bf16(const uint16_t* source, int n, float* out) {
+  for (int i = 0; i < n; ++i) out[i] = bf16_to_f32(source[i]);
+}
+
+// ---- rows ---------------------------------------------------------------------------
+
+double sum(const float* x, int n) {
+  double total = 0.0;
+  for (int i = 0; i < n; ++i) total += double(x[i]);
+  return total;
+}
+
+double sum_squares(const float* x, int n, double mean) {
+  double total = 0.0;
+  for (int i = 0; i < n; ++i) {
+    const double d = double(x[i]) - mean;
+    total += d * d;
+  }
+  return total;
+}
+
+void scale_rows(float* out, const float* x, float scale, const float* weight, int n) {
+  for (int i = 0; i < n; ++i) out[i] = x[i] * scale * weight[i];
+}
+
+void normalise(float* out, const float* x, float mean, float scale, const float* weight,
+               const float* bias, int n) {
+  for (int i = 0; i < n; ++i) out[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+}
+
+void add(float* x, const float* h, int n) {
+  for (int i = 0; i < n; ++i) x[i] += h[i];
+}
+
+// Through double: rounded once, no intermediate overflows.
+float act(float x, Activation kind) {
+  const double v = double(x);
+  switch (kind) {
+    case Activation::silu:
+      return float(v / (1.0 + std::exp(-v)));
+    case Activation::gelu_erf:
+      return float(0.5 * v * std::erfc(-v * 0.70710678118654752440));
+    case Activation::gelu_tanh: {
+      // 0.5 v (1 + tanh(u)) = v / (1 + exp(-2u)), which does not cancel for u < 0.
+      const double u = 0.79788456080286535588 * (v + 0.044715 * v * v * v);
+      return float(v / (1.0 + std::exp(-2.0 * u)));
+    }
+  }
+  return x;
+}
+
+void activate(float* x, int n, Activation kind) {
+  for (int i = 0; i < n; ++i) x[i] = act(x[i], kind);
+}
+
+void gate_rows(float* out, const float* gate, const float* up, int n, Activation kind) {
+  for (int i = 0; i < n; ++i) out[i] = act(gate[i], kind) * up[i];
+}
+
+void soft_cap(float* x, int n, float cap) {
+  for (int i = 0; i < n; ++i) x[i] = float(double(cap) * std::tanh(double(x[i] / cap)));
+}
+
+bool all_finite(const float* x, int n) {
+  bool finite = true;
+  for (int i = 0; i < n; ++i) finite = finite && std::isfinite(x[i]);
+  return finite;
+}
+
+int argmax(const float* x, int n) {
+  int best = -1;
+  for (int i = 0; i < n; ++i)
+    if (best < 0 ? !std::isnan(x[i]) : x[i] > x[best]) best = i;
+  return best;
+}
+
+// ---- attention ----------------------------------------------------------------------
+
+float element(const KvRun& run, int row, int i) {
+  const size_t at = size_t(row) * size_t(run.dim) + size_t(i);
+  switch (run.type) {
+    case KvType::f32:
+      return reinterpret_cast<const float*>(run.data)[at];
+    case KvType::f16:
+      return f16_to_f32(reinterpret_cast<const uint16_t*>(run.data)[at]);
+    case KvType::bf16:
+      return bf16_to_f32(reinterpret_cast<const uint16_t*>(run.data)[at]);
+    case KvType::q8:
+      return float(reinterpret_cast<const int8_t*>(run.data)[at]);
+  }
+  return 0.0f;
+}
+
+void scores(const float* queries, size_t query_stride, int n_queries, const KvRun& keys,
+            int n_keys, float scale, float* out) {
+  for (int q = 0; q < n_queries; ++q)
+    for (int j = 0; j < n_keys; ++j) {
+      float dot = 0.0f;
+      for (int i = 0; i < keys.dim; ++i)
+        dot += queries[size_t(q) * query_stride + size_t(i)] * element(keys, j, i);
+      if (keys.type == KvType::q8) dot *= keys.scales[j];
+      out[q * kPageTokens + j] = dot * scale;
+    }
+}
+
+float max(const float* x, int n) {
+  float largest = x[0];
+  for (int i = 1; i < n; ++i)
+    largest = x[i] > largest || std::isnan(x[i]) ? x[i] : largest;
+  return largest;
+}
+
+float exp_sum(float* x, int n, float shift) {
+  float total = 0.0f;
+  for (int i = 0; i < n; ++i) {
+    x[i] = float(std::exp(double(x[i] - shift)));
+    total += x[i];
+  }
+  return total;
+}
+
+void accumulate(const float* weights, const float* rescale, int n_queries,
+                const KvRun& values, int n_values, float* acc, size_t acc_stride) {
+  for (int q = 0; q < n_queries; ++q) {
+    float* row = acc + size_t(q) * acc_stride;
+    for (int i = 0; i < values.dim; ++i) row[i] *= rescale[q];
+    for (int j = 0; j < n_values; ++j) {
+      const float weight = values.type == KvType::q8
+                               ? weights[q * kPageTokens + j] * values.scales[j]
+                               : weights[q * kPageTokens + j];
+      for (int i = 0; i < values.dim; ++i) row[i] += weight * element(values, j, i);
+    }
+  }
+}
+
+float store_q8(const float* x, int n, std::byte* out) {
+  float largest = 0.0f;
+  bool finite = true;
+  for (int i = 0; i < n; ++i) {
+    largest = std::fabs(x[i]) > largest ? std::fabs(x[i]) : largest;
+    finite = finite && std::isfinite(x[i]);
+  }
+  const float scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
+  const float inverse = scale > 0.0f ? 127.0f / largest : 0.0f;
+  for (int i = 0; i < n; ++i) {
+    const float code = finite ? std::nearbyint(x[i] * inverse) : 1.0f;
+    const float bounded = code > 127.0f ? 127.0f : code < -127.0f ? -127.0f : code;
+    out[i] = std::byte(uint8_t(int8_t(bounded)));
+  }
+  return scale;
+}
+
+float store(const float* x, int n, KvType type, std::byte* out) {
+  if (type == KvType::q8) return store_q8(x, n, out);
+  if (type == KvType::f32) {
+    std::memcpy(out, x, size_t(n) * sizeof(float));
+    return 0.0f;
+  }
+  auto* halves = reinterpret_cast<uint16_t*>(out);
+  for (int i = 0; i < n; ++i)
+    halves[i] = type == KvType::f16 ? f32_to_f16(x[i]) : f32_to_bf16(x[i]);
+  return 0.0f;
+}
+
+}  // namespace
+
+const Kernels& scalar_kernels() {
+  static constexpr Kernels kTable = {
+      .isa = "scalar",
+      .quantise = quantise,
+      .dot_int8 = dot_int8,
+      .tile_to_f32 = tile_to_f32,
+      .dot_f32 = dot_f32,
+      .f16_to_f32 = widen_f16,
+      .bf16_to_f32 = widen_bf16,
+      .sum = sum,
+      .sum_squares = sum_squares,
+      .scale_rows = scale_rows,
+      .normalise = normalise,
+      .add = add,
+      .activate = activate,
+      .gate = gate_rows,
+      .soft_cap = soft_cap,
+      .all_finite = all_finite,
+      .argmax = argmax,
+      .scores = scores,
+      .max = max,
+      .exp_sum = exp_sum,
+      .accumulate = accumulate,
+      .store = store,
+  };
+  return kTable;
+}
+
+}  // namespace ingot::cpu

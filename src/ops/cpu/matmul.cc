@@ -1,0 +1,120 @@
+// out = w x (+ bias): tiles of 8 weight rows, spread over the pool; each tile's weights
+// are unpacked chunk by chunk into the first-level cache and meet all tokens of a pass.
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/for_rows.h"
+
+namespace ingot::cpu {
+
+constexpr int kPassTokens = 128;  // tokens that one reading of the weights serves
+
+void CpuOps::grow_scratch(int max_tokens, int max_width) {
+  for (ThreadScratch& s : scratch_) {
+    s.logits.resize(std::max(s.logits.size(), size_t(max_width)));
+    s.candidates.resize(std::max(s.candidates.size(), size_t(max_width)));
+    s.tiles.resize(kChunkGroups);
+    s.values.resize(size_t(kChunkCols) * kTileRows);
+    s.acc.resize(size_t(kPassTokens) * kTileRows);
+  }
+  // An odd number of lines, so that equal columns of tokens fall into different sets.
+  const size_t stride = size_t((max_width + kGroupCols - 1) / kGroupCols) | 1;
+  const size_t bytes = (size_t(max_tokens) * stride + 1) * sizeof(ActGroup);
+  if (bytes <= act_storage_.size() && stride <= act_stride_) return;
+  act_stride_ = std::max(stride, act_stride_);
+  act_storage_.resize(std::max(
+      act_storage_.size(), (size_t(max_tokens) * act_stride_ + 1) * sizeof(ActGroup)));
+  const auto address = reinterpret_cast<uintptr_t>(act_storage_.data());
+  constexpr size_t kLine = sizeof(ActGroup);
+  acts_ = reinterpret_cast<ActGroup*>(act_storage_.data() +
+                                      (kLine - address % kLine) % kLine);
+}
+
+namespace {
+
+void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens, Rows out,
+                const float* bias, const float* acc) {
+  const int n_rows = s.rows_in_tile(tile);
+  const int first_row = s.first_row + tile * kTileRows;
+  for (int t = 0; t < n_tokens; ++t) {
+    float* row = host_row(out, first_token + t) + first_row;
+    for (int r = 0; r < n_rows; ++r) {
+      const float value = acc[t * kTileRows + r];
+      row[r] = bias == nullptr ? value : value + bias[first_row + r];
+    }
+  }
+}
+
+}  // namespace
+
+void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out, Rows x,
+                         const float* bias, ThreadScratch& scratch) {
+  const bool int8 = s.quantised() && act_ == ActMode::automatic;
+  for (int t0 = 0; t0 < x.n_rows; t0 += kPassTokens) {
+    const int n_tokens = std::min(kPassTokens, x.n_rows - t0);
+    float* acc = scratch.acc.data();
+    std::fill_n(acc, n_tokens * kTileRows, 0.0f);
+    for (int c0 = 0; c0 < s.n_cols; c0 += kChunkCols) {
+      const int n_cols = std::min(kChunkCols, s.n_cols - c0);
+      const int n_groups = n_cols / kGroupCols;
+      const float* values = scratch.values.data();
+      if (s.quantised()) {
+        s.unpack(s, tile, c0 / kGroupCols, n_groups, scratch.tiles.data());
+        if (int8) {
+          kernels_.dot_int8(scratch.tiles.data(), s.format, n_groups,
+                            acts_ + size_t(t0) * act_stride_ + c0 / kGroupCols,
+                            act_stride_, n_tokens, acc);
+          continue;
+        }
+        kernels_.tile_to_f32(scratch.tiles.data(), s.format, n_groups,
+                             scratch.values.data());
+      } else if (s.kind == SegmentKind::f32) {
+        values = reinterpret_cast<const float*>(s.tile(tile)) + c0 * kTileRows;
+      } else {
+        const auto widen =
+            s.kind == SegmentKind::f16 ? kernels_.f16_to_f32 : kernels_.bf16_to_f32;
+        widen(reinterpret_cast<const uint16_t*>(s.tile(tile)) + c0 * kTileRows,
+              n_cols * kTileRows, scratch.values.data());
+      }
+      kernels_.dot_f32(values, n_cols, host_row(x, t0) + c0, size_t(x.stride), n_tokens,
+                       acc);
+    }
+    store_tile(s, tile, t0, n_tokens, out, bias, acc);
+  }
+}
+
+void CpuOps::matmul_tiles(const PackedWeight& weight, Rows out, Rows x, const float* bias,
+                          WorkRange range) {
+  int first = 0;  // tile of the segment's first
+  for (const WeightSegment& s : weight.segments) {
+    const int begin = std::max(range.begin - first, 0);
+    const int end = std::min(range.end - first, s.n_tiles);
+    for (int tile = begin; tile < end; ++tile)
+      matmul_tile(s, tile, out, x, bias, scratch_[size_t(range.thread)]);
+    first += s.n_tiles;
+  }
+}
+
+void CpuOps::matmul(Rows out, Rows x, const Weight& w, const Buffer& bias) {
+  const auto& weight = static_cast<const PackedWeight&>(w);
+  CHECK(out.n_rows == x.n_rows && x.width == weight.n_cols && out.width == weight.n_rows);
+  if (x.n_rows == 0) return;
+  grow_scratch(x.n_rows, x.width);
+  bool quantised = false;
+  for (const WeightSegment& s : weight.segments) quantised = quantised || s.quantised();
+  if (quantised && act_ == ActMode::automatic)
+    for_rows(x.n_rows, x.width, [&](int t) {
+      kernels_.quantise(host_row(x, t), x.width / kGroupCols,
+                        acts_ + size_t(t) * act_stride_);
+    });
+  const float* biases = bias.data == nullptr ? nullptr : host<const float>(bias);
+  pool_.parallel_for(weight.n_tiles, 1, [&](WorkRange range) {
+    matmul_tiles(weight, out, x, biases, range);
+  });
+  const int passes = (x.n_rows + kPassTokens - 1) / kPassTokens;
+  counters_.weight_bytes += weight.bytes * size_t(passes);
+}
+
+}  // namespace ingot::cpu

@@ -1,0 +1,55 @@
+// Weights as the kernels stream them: tiles of 8 rows.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ops/cpu/kernels.h"
+#include "ops/ops.h"
+
+namespace ingot::cpu {
+
+enum class SegmentKind : uint8_t {
+  f32,     // tiles [n_cols, 8] of float32
+  f16,     // the same of float16
+  bf16,    // the same of bfloat16
+  stored,  // 8 rows as the file has them, one after the other
+  groups,  // TileGroup
+};
+
+// Rows of one type.
+struct WeightSegment {
+  SegmentKind kind = SegmentKind::f32;
+  DType dtype = DType::f32;
+  int first_row = 0;  // in the stacked weight
+  int n_rows = 0;
+  int n_cols = 0;
+  int n_tiles = 0;
+  size_t tile_bytes = 0;
+  TileFormat format;
+  UnpackTile unpack = nullptr;  // quantised kinds
+  std::unique_ptr<std::byte[]> owned;
+  std::byte* data = nullptr;  // aligned to 64
+
+  const std::byte* tile(int i) const { return data + size_t(i) * tile_bytes; }
+  bool quantised() const { return unpack != nullptr; }
+  int rows_in_tile(int i) const {
+    return n_rows - i * kTileRows < kTileRows ? n_rows - i * kTileRows : kTileRows;
+  }
+};
+
+class PackedWeight : public Weight {
+ public:
+  std::vector<WeightSegment> segments;
+  int n_tiles = 0;
+};
+
+std::unique_ptr<PackedWeight> pack_weight(const Kernels& kernels,
+                                          std::span<const WeightRows> parts);
+
+// out[n_cols] = row `row` of the stacked weight.  Returns the bytes read.
+size_t read_row(const PackedWeight& weight, int row, std::span<float> out);
+
+}  // namespace ingot::cpu
