@@ -34,7 +34,12 @@ def layer_norm(x, weight, bias, eps):
 
 def head_rms_norm(x, n_heads, weight, eps):
     """rms_norm of every head on its own; x: [n, n_heads * head_dim]"""
-    return rms_norm(x.reshape(len(x), n_heads, -1), weight, eps).reshape(x.shape)
+    return rms_norm(heads_of(x, n_heads), weight, eps).reshape(x.shape)
+
+
+def heads_of(x, n_heads):
+    """[n, n_heads * dim] as [n, n_heads, dim]"""
+    return x.reshape(len(x), n_heads, x.shape[1] // n_heads)
 
 
 def add(x, h):
@@ -71,7 +76,7 @@ def matmul(x, w, bias=None):
 def quantize_rows(x, run=32):
     """int8 codes and one float32 scale for every `run` columns: d = amax / 127 in float32,
     code = x / d to the nearest integer, ties to even; an all-zero run has d = 0, codes 0."""
-    runs = np.asarray(x, np.float64).reshape(*x.shape[:-1], -1, run)
+    runs = np.asarray(x, np.float64).reshape(*x.shape[:-1], x.shape[-1] // run, run)
     d = (np.max(np.abs(runs), axis=-1).astype(np.float32) / np.float32(127)).astype(np.float64)
     safe = np.where(d == 0, 1, d)
     codes = np.where(d[..., None] == 0, 0, np.rint(runs / safe[..., None]))
@@ -184,7 +189,7 @@ def rope(x, cos_sin, n_heads, pairing="half_split"):
     """Turns the first rotary_dims of every head; x: [n, n_heads * head_dim]"""
     n, rotary_dims = cos_sin.shape
     cos, sin = (part[:, None, :] for part in np.split(cos_sin, 2, axis=1))
-    out = x.reshape(n, n_heads, -1).copy()
+    out = heads_of(x, n_heads).copy()
     turned = out[:, :, :rotary_dims]
     if pairing == "half_split":
         a, b = turned[:, :, : rotary_dims // 2], turned[:, :, rotary_dims // 2 :]
@@ -219,10 +224,10 @@ def attention(q, k, v, positions, key_positions, n_heads, n_kv_heads, scale, win
     Row t sees the keys j with key_positions[j] <= positions[t] and, under a window, with
     positions[t] - key_positions[j] < window.  A sink is one more logit a head, without value."""
     n, m = len(q), len(k)
-    q = q.reshape(n, n_heads, -1)
+    q = heads_of(q, n_heads)
     group = n_heads // n_kv_heads
-    k = np.repeat(k.reshape(m, n_kv_heads, -1), group, axis=1)
-    v = np.repeat(v.reshape(m, n_kv_heads, -1), group, axis=1)
+    k = np.repeat(heads_of(k, n_kv_heads), group, axis=1)
+    v = np.repeat(heads_of(v, n_kv_heads), group, axis=1)
     distance = np.asarray(positions)[:, None] - np.asarray(key_positions)[None, :]
     visible = distance >= 0
     if window > 0:
@@ -235,7 +240,7 @@ def attention(q, k, v, positions, key_positions, n_heads, n_kv_heads, scale, win
         sink = np.broadcast_to(sinks[:, None, None], (n_heads, n, 1))
         scores = np.concatenate([scores, sink], axis=2)
     weights = softmax(scores)[:, :, :m]
-    return np.einsum("htj,jhd->thd", weights, v).reshape(n, -1)
+    return np.einsum("htj,jhd->thd", weights, v).reshape(n, n_heads * v.shape[2])
 
 
 # ---- sampling ----------------------------------------------------------------------------------
