@@ -111,8 +111,8 @@ TEXTS = {".md", ".py", ".sh", ".txt", ".cmake", ".in", ".json", ""}
 
 def tracked(root):
     """Files that git knows or would add, so that build outputs stay out."""
-    done = subprocess.run(["git", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z"],
-                          check=True, capture_output=True, text=True)
+    done = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(root), "ls-files", "-co",
+                           "--exclude-standard", "-z"], check=True, capture_output=True, text=True)
     return sorted(pathlib.Path(name) for name in done.stdout.split("\0") if name)
 
 
