@@ -34,10 +34,10 @@ fs::path with_suffix(const fs::path& path, const char* suffix) {
   return fs::path(path.native() + suffix);
 }
 
-class Download {
+class FileDownload {
  public:
-  Download(HubClient& client, const HubReference& reference, const HubListing& listing,
-           HubFile file, const fs::path& target)
+  FileDownload(HubClient& client, const HubReference& reference,
+               const HubListing& listing, HubFile file, const fs::path& target)
       : client_(client),
         listing_(listing),
         file_(std::move(file)),
@@ -47,11 +47,11 @@ class Download {
         etag_path_(with_suffix(target, ".partial.etag")),
         progress_(printable(target.filename()), file_.size_bytes.value_or(0),
                   ProgressUnit::bytes) {}
-  ~Download() {
+  ~FileDownload() {
     if (fd_ >= 0) ::close(fd_);
   }
-  Download(const Download&) = delete;
-  Download& operator=(const Download&) = delete;
+  FileDownload(const FileDownload&) = delete;
+  FileDownload& operator=(const FileDownload&) = delete;
 
   void run();
 
@@ -66,6 +66,8 @@ class Download {
   void write(std::span<const char> bytes);
   void restart();  // throws the partial bytes away
   void handle_range_refused(const HttpAnswer& answer);
+  uint64_t bytes_left() const;
+  HttpResult judged(HttpResult result) const;
   bool verify();
   void keep_identity(const std::string& etag);
   std::string identity() const {
@@ -87,7 +89,7 @@ class Download {
   bool hash_failed_ = false;
 };
 
-void Download::open_partial() {
+void FileDownload::open_partial() {
   fd_ = ::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0)
     fail("{}: cannot be written: {}", printable(partial_), std::strerror(errno));
@@ -113,14 +115,14 @@ void Download::open_partial() {
   resumed_ = offset_ > 0;
 }
 
-void Download::keep_identity(const std::string& etag) {
+void FileDownload::keep_identity(const std::string& etag) {
   strong_etag_ = etag;
   AtomicFile note(etag_path_);
   note.write(identity() + "\n" + etag + "\n");
   note.commit();
 }
 
-void Download::restart() {
+void FileDownload::restart() {
   if (::ftruncate(fd_, 0) != 0)
     fail("{}: cannot be emptied: {}", printable(partial_), std::strerror(errno));
   ::unlink(etag_path_.c_str());
@@ -129,7 +131,7 @@ void Download::restart() {
   resumed_ = false;
 }
 
-HttpResult Download::fetch_rest() {
+HttpResult FileDownload::fetch_rest() {
   HttpRequest request =
       client_.request(client_.resolve_path(file_, listing_.commit, subject_.reference));
   if (offset_ > 0) {
@@ -145,7 +147,7 @@ HttpResult Download::fetch_rest() {
                    });
 }
 
-void Download::on_bytes(const HttpAnswer& answer, std::span<const char> bytes) {
+void FileDownload::on_bytes(const HttpAnswer& answer, std::span<const char> bytes) {
   throw_if_interrupted();
   if (answer.status != 200 && answer.status != 206) return;  // an error page
   if (!body_begun_) begin_body(answer);
@@ -158,7 +160,7 @@ void Download::on_bytes(const HttpAnswer& answer, std::span<const char> bytes) {
   progress_.update(offset_);
 }
 
-void Download::begin_body(const HttpAnswer& answer) {
+void FileDownload::begin_body(const HttpAnswer& answer) {
   body_begun_ = true;
   client_.heard_answer();
   learn_from_headers(file_, answer, subject_.text());
@@ -170,7 +172,7 @@ void Download::begin_body(const HttpAnswer& answer) {
     keep_identity(bare_etag(header(answer.last, "etag"), EtagKind::strong_only));
 }
 
-void Download::begin_range(const HttpAnswer& answer) {
+void FileDownload::begin_range(const HttpAnswer& answer) {
   const std::string& text = header(answer.last, "content-range");
   const std::optional<ContentRange> range = parse_content_range(text);
   const std::string host = url_origin(answer.last_url);
@@ -189,7 +191,7 @@ void Download::begin_range(const HttpAnswer& answer) {
   if (!file_.size_bytes) file_.size_bytes = range->total;
 }
 
-void Download::begin_whole(const HttpAnswer& answer) {
+void FileDownload::begin_whole(const HttpAnswer& answer) {
   const std::optional<uint64_t> length = parse_u64(header(answer.last, "content-length"));
   if (length && file_.size_bytes && *length != *file_.size_bytes)
     fail("{}: {} sends {} bytes, wanted {}", subject_.text(), url_origin(answer.last_url),
@@ -201,7 +203,7 @@ void Download::begin_whole(const HttpAnswer& answer) {
   if (offset_ > 0) restart();
 }
 
-void Download::write(std::span<const char> bytes) {
+void FileDownload::write(std::span<const char> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), off_t(offset_));
     if (n < 0 && errno == EINTR) continue;
@@ -220,7 +222,7 @@ void Download::write(std::span<const char> bytes) {
 }
 
 // 416 to our Range: what we have is no beginning of what the server has.
-void Download::handle_range_refused(const HttpAnswer& answer) {
+void FileDownload::handle_range_refused(const HttpAnswer& answer) {
   if (offset_ == 0 || range_refused_)
     fail("{}: {} answers 416 (range not satisfiable) to a request for all of it",
          subject_.text(), url_origin(answer.last_url));
@@ -228,7 +230,7 @@ void Download::handle_range_refused(const HttpAnswer& answer) {
   restart();
 }
 
-bool Download::verify() {
+bool FileDownload::verify() {
   const std::string wanted = identity();
   if (wanted.empty()) {
     log_warning("{}: the hub names no hash for it; only its size was checked",
@@ -254,40 +256,42 @@ bool Download::verify() {
   return false;
 }
 
-void Download::run() {
+uint64_t FileDownload::bytes_left() const {
+  const uint64_t size = file_.size_bytes.value_or(0);
+  return size - std::min(offset_, size);
+}
+
+// A result that is not the whole rest, in the terms of HubClient::retry_or_fail.
+HttpResult FileDownload::judged(HttpResult result) const {
+  const int status = result.answer.status;
+  const std::string host = url_origin(result.answer.last_url);
+  if (result.outcome != HttpOutcome::complete) return result;
+  if (status == 200 || status == 206) {  // no length was given, and the body ended early
+    result.outcome = HttpOutcome::dropped;
+    result.detail = fmt::format("{}: ended after {} of {} bytes", host, offset_,
+                                file_.size_bytes.value_or(0));
+  } else if (status == 403 && host != url_origin(client_.options().endpoint)) {
+    result.outcome = HttpOutcome::dropped;  // a signed address that expired: ask anew
+    result.detail = host + ": answers 403";
+  }
+  return result;
+}
+
+void FileDownload::run() {
   open_partial();
   Patience patience(client_.options());
   while (!is_complete() || !verify()) {
-    throw_if_interrupted();
+    require_free_space(bytes_left(), printable(target_.filename()));
     const uint64_t before = offset_;
-    require_free_space(
-        file_.size_bytes.value_or(0) - std::min(offset_, file_.size_bytes.value_or(0)),
-        printable(target_.filename()));
-    const HttpResult result = fetch_rest();
-    const int status = result.answer.status;
-    if (offset_ > before &&
-        offset_ - before >= std::min(kProgressBytes, file_.size_bytes.value_or(0) / 8))
-      patience.made_progress();
+    HttpResult result = fetch_rest();
+    const uint64_t enough = std::min(kProgressBytes, file_.size_bytes.value_or(0) / 8);
+    if (offset_ > before && offset_ - before >= enough) patience.made_progress();
     if (is_complete()) continue;
-    if (result.outcome == HttpOutcome::complete && status == 416) {
-      handle_range_refused(result.answer);
-      continue;
-    }
-    HttpResult judged = result;
-    if (result.outcome == HttpOutcome::complete && (status == 200 || status == 206)) {
-      judged.outcome = HttpOutcome::dropped;  // the body ended early, without a length
-      judged.detail = fmt::format("{}: ended after {} of {} bytes",
-                                  url_origin(result.answer.last_url), offset_,
-                                  file_.size_bytes.value_or(0));
-    } else if (result.outcome == HttpOutcome::complete && status == 403 &&
-               url_origin(result.answer.last_url) !=
-                   url_origin(client_.options().endpoint)) {
-      judged.outcome =
-          HttpOutcome::dropped;  // a signed address that expired: ask the hub anew
-      judged.detail = url_origin(result.answer.last_url) + ": answers 403";
-    }
     resumed_ = resumed_ || offset_ > 0;
-    client_.retry_or_fail(judged, subject_, patience);
+    if (result.outcome == HttpOutcome::complete && result.answer.status == 416)
+      handle_range_refused(result.answer);
+    else
+      client_.retry_or_fail(judged(std::move(result)), subject_, patience);
   }
   if (::fsync(fd_) != 0)
     fail("{}: cannot be synced: {}", printable(partial_), std::strerror(errno));
@@ -305,7 +309,7 @@ struct DigestDelete {
 void download_file(HubClient& client, const HubReference& reference,
                    const HubListing& listing, HubFile file, const fs::path& target) {
   client.complete(file, listing, reference);
-  Download(client, reference, listing, std::move(file), target).run();
+  FileDownload(client, reference, listing, std::move(file), target).run();
 }
 
 uint64_t partial_bytes(const fs::path& target) {
