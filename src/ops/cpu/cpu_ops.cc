@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "ops/cpu/for_rows.h"
+#include "ops/testing_faults.h"
 
 namespace ingot {
 
@@ -90,6 +91,7 @@ void CpuOps::add_position_embed(Rows x, const Weight& table, const Batch& batch)
 
 void CpuOps::rms_norm(Rows out, Rows x, const Buffer& weight, float eps) {
   CHECK(out.n_rows == x.n_rows && out.width == x.width);
+  if (fault("epsilon")) eps *= 10.0f;
   for_rows(x.n_rows, x.width, [&](int t) {
     const float* row = host_row(x, t);
     const double mean = kernels_.sum_squares(row, x.width, 0.0) / x.width;

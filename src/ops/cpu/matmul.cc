@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/for_rows.h"
+#include "ops/testing_faults.h"
 
 namespace ingot::cpu {
 
@@ -33,6 +34,14 @@ void CpuOps::grow_scratch(int max_tokens, int max_width) {
 }
 
 namespace {
+
+// Kernels::dot_f32 with the groups in the wrong order, for the fault of that name.
+void dot_backwards(const Kernels& kernels, const float* w, int n_cols, const float* x,
+                   size_t x_stride, int n_tokens, float* acc) {
+  for (int c = (n_cols - 1) / kGroupCols * kGroupCols; c >= 0; c -= kGroupCols)
+    kernels.dot_f32(w + c * kTileRows, std::min(kGroupCols, n_cols - c), x + c, x_stride,
+                    n_tokens, acc);
+}
 
 void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens, Rows out,
                 const float* bias, const float* acc) {
@@ -78,8 +87,11 @@ void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out, Rows x,
         widen(reinterpret_cast<const uint16_t*>(s.tile(tile)) + c0 * kTileRows,
               n_cols * kTileRows, scratch.values.data());
       }
-      kernels_.dot_f32(values, n_cols, host_row(x, t0) + c0, size_t(x.stride), n_tokens,
-                       acc);
+      const float* row = host_row(x, t0) + c0;
+      if (fault("summation_order") && x.n_rows > 1)
+        dot_backwards(kernels_, values, n_cols, row, size_t(x.stride), n_tokens, acc);
+      else
+        kernels_.dot_f32(values, n_cols, row, size_t(x.stride), n_tokens, acc);
     }
     store_tile(s, tile, t0, n_tokens, out, bias, acc);
   }

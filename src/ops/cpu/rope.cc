@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/for_rows.h"
+#include "ops/testing_faults.h"
 
 namespace ingot::cpu {
 
@@ -29,6 +30,7 @@ void CpuOps::rope_table(Rows cos_sin, const Buffer& inv_freq, float factor,
 namespace {
 
 void turn(float& a, float& b, float cosine, float sine) {
+  if (fault("rope_sign")) sine = -sine;
   const float x = a;
   a = x * cosine - b * sine;
   b = b * cosine + x * sine;
