@@ -1,4 +1,22 @@
-# Sourced by ./quickstart and ./check: Debian packages, installed only where missing.
+# Sourced by ./quickstart and ./check: Debian packages, installed only where missing, and a
+# progress bar.
+
+# bar WHAT: reads "DONE TOTAL" lines; draws on a terminal, else says only that it begins.
+bar() {
+  local done total marks
+  if [ ! -t 2 ]; then
+    echo "$1 ..." >&2
+    cat >/dev/null
+    return
+  fi
+  while read -r done total; do
+    [ "${total:-0}" -gt 0 ] || continue
+    marks=$((30 * done / total))
+    printf '\r%s [%s%s] %3d %%\e[K' "$1" "$(printf '%*s' $marks '' | tr ' ' '#')" \
+      "$(printf '%*s' $((30 - marks)) '' | tr ' ' '.')" $((100 * done / total)) >&2
+  done
+  printf '\r\e[K' >&2
+}
 
 # What the engine needs to be built and run (docs/decisions/0001-dependencies.md).
 BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config libfmt-dev nlohmann-json3-dev
@@ -17,28 +35,39 @@ missing_packages() {
   done
 }
 
+# apt_get WHAT ARGUMENTS...: with a bar; apt's own words only when it fails.
+apt_get() {
+  local what=$1 log as_root=""
+  shift
+  [ "$(id -u)" = 0 ] || as_root=sudo
+  log=$(mktemp)
+  # "dlstatus:N:PERCENT:..." while it downloads, "pmstatus:NAME:PERCENT:..." while it installs.
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -o APT::Status-Fd=1 "$@" \
+      </dev/null 2>&1 | tee "$log" |
+    sed -un 's/^\(dl\|pm\)status:[^:]*:\([0-9]*\).*/\2 100/p' | bar "$what"
+  if [ "${PIPESTATUS[0]}" != 0 ]; then
+    grep -v '^[dp][lm]status' "$log" | tail -20 >&2
+    rm -f "$log"
+    echo "packages: apt-get $* failed: the cause is above; mend it and run this again" >&2
+    return 1
+  fi
+  rm -f "$log"
+}
+
 # install_packages NAMES...: returns 1, having said why, when it cannot.
 install_packages() {
-  local missing as_root=""
+  local missing
   if ! command -v dpkg-query >/dev/null; then
     echo "packages: this is no Debian, so nothing is installed; wanted: $*" >&2
     return 0
   fi
   missing=$(missing_packages "$@")
   [ -n "$missing" ] || return 0
-  if [ "$(id -u)" != 0 ]; then
-    if ! command -v sudo >/dev/null; then
-      echo "packages: not root and no sudo; as root: apt-get install $(echo $missing)" >&2
-      return 1
-    fi
-    as_root="sudo"
-  fi
-  echo "packages: installing $(echo $missing)" >&2
-  export DEBIAN_FRONTEND=noninteractive
-  if ! $as_root apt-get -q update >&2 ||
-     ! $as_root env DEBIAN_FRONTEND=noninteractive \
-         apt-get -q -y --no-install-recommends install $missing </dev/null >&2; then
-    echo "packages: apt-get failed; look above, mend it, and run this again" >&2
+  if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    echo "packages: not root and no sudo; as root: apt-get install" $missing >&2
     return 1
   fi
+  echo "packages: installing" $missing >&2
+  apt_get "packages: reading the lists" update &&
+    apt_get "packages: installing" --no-install-recommends install $missing
 }
