@@ -11,23 +11,6 @@ using nlohmann::json;
 
 constexpr std::string_view kKnownTypes = "gpt2, llama, mistral, qwen2, qwen3 or gemma3";
 
-constexpr int kMaxDepth = 16;  // of nested objects and lists; real configs have four
-
-json parse_config(const std::string& text, const std::string& where) {
-  const auto shallow = [&](int depth, json::parse_event_t, json&) {
-    if (depth > kMaxDepth) fail("{}nested deeper than {} levels", where, kMaxDepth);
-    return true;
-  };
-  json config;
-  try {
-    config = json::parse(text, shallow);
-  } catch (const json::exception& e) {
-    fail("{}not valid JSON: {}", where, e.what());
-  }
-  if (!config.is_object()) fail("{}not a JSON object", where);
-  return config;
-}
-
 // A multimodal wrapper keeps the text model's fields in text_config; they win over the
 // wrapper's own (architectures.md 1.4).
 json merged_config(json config) {
@@ -61,7 +44,7 @@ Recipe derive_from_config(const Checkpoint& checkpoint) {
   const std::filesystem::path file = checkpoint.path / "config.json";
   const std::string where = printable(file) + ": ";
   if (checkpoint.config_json.empty()) fail("{}missing, wanted beside the weights", where);
-  json config = merged_config(parse_config(checkpoint.config_json, where));
+  json config = merged_config(parse_object(checkpoint.config_json, where));
   check_quantization(config, where);
   const Fields fields(config, where);
   const std::string type = fields.text("model_type");

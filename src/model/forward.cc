@@ -52,7 +52,8 @@ Rows compute_logits(const Model& model, const Buffer& rows, int count, int n_tok
   return logits;
 }
 
-Workspace::Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_logit_rows) {
+Workspace::Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_logit_rows,
+                     int context) {
   int qkv_width = 0;
   int mixed_width = 0;
   int ffn_width = 0;
@@ -73,7 +74,7 @@ Workspace::Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_log
   for (const RopeRecipe& rope : recipe.ropes)
     cos_sin.push_back(ops.allocate_rows(max_tokens, rope.rotary_dims));
   const int widest = std::max({qkv_width, mixed_width, ffn_width, recipe.hidden_size});
-  ops.reserve(max_tokens, widest, recipe.max_positions);
+  ops.reserve(std::max(max_tokens, max_logit_rows), widest, context);
 }
 
 namespace {

@@ -22,7 +22,7 @@ size_t state_page_bytes(const Recipe& recipe, KvType kv_type);
 
 // Activations of a step of at most max_tokens rows.  Allocated once.
 struct Workspace {
-  Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_logit_rows);
+  Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_logit_rows, int context);
   Ops::OwnedRows x;       // [max_tokens, hidden_size]  the residual stream
   Ops::OwnedRows h;       // [max_tokens, hidden_size]  what a sublayer reads and writes
   Ops::OwnedRows qkv;     // [max_tokens, widest mixer input]

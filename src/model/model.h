@@ -60,6 +60,7 @@ struct Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
+  std::string source;  // the checkpoint's path, for messages
   Recipe recipe;
   Ops* ops = nullptr;
   std::unique_ptr<Weight> embed;

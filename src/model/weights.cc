@@ -243,6 +243,7 @@ Layer load_layer(Loader& loader, const LayerRecipe& recipe) {
 std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, Recipe recipe, Ops& ops,
                                   const std::function<void(uint64_t, uint64_t)>& progress) {
   auto model = std::make_unique<Model>();
+  model->source = printable(checkpoint.path);
   model->recipe = std::move(recipe);
   model->ops = &ops;
   Loader loader(checkpoint, ops, progress);

@@ -179,6 +179,22 @@ void Fields::refuse_unread() const {
   }
 }
 
+json parse_object(const std::string& text, const std::string& where) {
+  constexpr int kMaxDepth = 16;  // real configs have four
+  const auto shallow = [&](int depth, json::parse_event_t, json&) {
+    if (depth > kMaxDepth) fail("{}nested deeper than {} levels", where, kMaxDepth);
+    return true;
+  };
+  json object;
+  try {
+    object = json::parse(text, shallow);
+  } catch (const json::exception& e) {
+    fail("{}not valid JSON: {}", where, e.what());
+  }
+  if (!object.is_object()) fail("{}not a JSON object", where);
+  return object;
+}
+
 json metadata_json(const Checkpoint& checkpoint, std::string_view prefix) {
   json out = json::object();
   for (const auto& [key, value] : checkpoint.metadata) {

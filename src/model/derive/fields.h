@@ -58,6 +58,9 @@ class Fields {
   mutable std::set<std::string, std::less<>> read_;
 };
 
+// A JSON object out of a file's text, nested at most 16 levels.  `where` opens messages.
+nlohmann::json parse_object(const std::string& text, const std::string& where);
+
 // GGUF metadata under "ARCH." as a JSON object (arrays of strings left out: vocabularies).
 nlohmann::json metadata_json(const Checkpoint& checkpoint, std::string_view prefix);
 

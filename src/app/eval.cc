@@ -1,0 +1,179 @@
+// `ingot eval logits` and `ingot eval ppl`: our arithmetic, for other programs to check.
+#include "app/eval.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/compare.h"
+#include "app/prompt.h"
+#include "base/error.h"
+
+namespace ingot {
+namespace {
+
+using nlohmann::json;
+
+struct EvalFlags {
+  MachineFlags machine;
+  std::string tokens_file;
+  std::string out_file;
+  std::string reference_file;
+  double tolerance = 3e-4;
+  bool hidden = false;
+  std::string text_file;
+};
+
+constexpr int kLogitRows = 64;  // rows of logits at once: bounds the memory
+
+std::vector<std::vector<int>> read_prompts(const std::string& file) {
+  const json document = json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  if (!document.is_array()) fail_usage("{}: is no JSON list, wanted [[ids], ...]", file);
+  std::vector<std::vector<int>> prompts;
+  for (const json& list : document) {
+    std::vector<int>& prompt = prompts.emplace_back();
+    if (!list.is_array())
+      fail_usage("{}: entry {} is no list, wanted token ids", file, prompts.size() - 1);
+    for (const json& id : list) {
+      if (!id.is_number_integer() || id < 0 || id > (1 << 30))
+        fail_usage("{}: entry {} holds {}, wanted token ids", file, prompts.size() - 1,
+                   id.dump());
+      prompt.push_back(id.get<int>());
+    }
+    if (prompt.empty())
+      fail_usage("{}: entry {} is empty, wanted at least one token", file, prompts.size() - 1);
+  }
+  return prompts;
+}
+
+// All rows of one prompt, and its hidden states when asked for.
+struct Recorder {
+  std::vector<float> logits;
+  std::map<int, std::vector<float>> hidden;
+
+  Engine::RowSink sink(bool want_hidden) {
+    Engine::RowSink out;
+    out.logits = [this](int, int n_rows, const float* rows, int width) {
+      logits.insert(logits.end(), rows, rows + size_t(n_rows) * size_t(width));
+    };
+    if (want_hidden) {
+      out.hidden = [this](int index, int, int n_rows, const float* rows, int width) {
+        std::vector<float>& all = hidden[index];
+        all.insert(all.end(), rows, rows + size_t(n_rows) * size_t(width));
+      };
+    }
+    return out;
+  }
+};
+
+TensorView f32_view(const std::vector<float>& values, int64_t width) {
+  return {DType::f32, {int64_t(values.size()) / width, width},
+          std::as_bytes(std::span(values))};
+}
+
+int eval_logits(const EvalFlags& flags) {
+  if (flags.out_file.empty() && flags.reference_file.empty())
+    fail_usage("flags --out and --reference are both absent, wanted one of them");
+  std::optional<Reference> reference;
+  if (!flags.reference_file.empty()) reference.emplace(flags.reference_file);
+  std::vector<std::vector<int>> prompts;
+  if (!flags.tokens_file.empty())
+    prompts = read_prompts(flags.tokens_file);
+  else if (reference)
+    prompts = reference->prompts();
+  else
+    fail_usage("flag --tokens is absent, wanted a file of [[ids], ...]");
+  const std::unique_ptr<LoadedModel> model = load_everything(flags.machine);
+  Engine engine(*model->model, {.context = flags.machine.context,
+                                .chunk = flags.machine.chunk,
+                                .kv_type = kv_type(flags.machine),
+                                .max_logit_rows = kLogitRows});
+  const Recipe& recipe = model->model->recipe;
+  std::vector<Recorder> records(prompts.size());
+  std::vector<SafetensorsWriteEntry> entries;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    engine.check_tokens(prompts[i]);
+    if (int(prompts[i].size()) > engine.context())
+      fail("prompt {} is {} tokens, wanted at most {} (the context; -c sets it)", i,
+           prompts[i].size(), engine.context());
+    Sequence sequence = engine.new_sequence();
+    engine.evaluate(sequence, prompts[i], records[i].sink(flags.hidden || reference));
+    entries.push_back({fmt::format("logits.{}", i), f32_view(records[i].logits, recipe.vocab_size)});
+    for (const auto& [layer, rows] : records[i].hidden)
+      if (flags.hidden)
+        entries.push_back(
+            {fmt::format("hidden.{}.{}", i, layer), f32_view(rows, recipe.hidden_size)});
+  }
+  if (!flags.out_file.empty())
+    write_safetensors(flags.out_file, entries, {{"model", flags.machine.model},
+                                                {"backend", model->ops->name()}});
+  if (!reference) return 0;
+  Comparison comparison;
+  for (size_t i = 0; i < records.size(); ++i) {
+    for (const auto& [layer, rows] : records[i].hidden)
+      comparison.add(*reference, int(i), layer, rows, recipe.hidden_size);
+    comparison.add(*reference, int(i), -1, records[i].logits, recipe.vocab_size);
+  }
+  return comparison.report(flags.tolerance);
+}
+
+int eval_ppl(const EvalFlags& flags) {
+  MachineFlags machine = flags.machine;
+  const int window = machine.context == 0 ? 512 : machine.context;
+  if (window < 4) fail_usage("flag --ctx is {}, wanted at least 4 tokens", window);
+  machine.context = window;
+  const std::string text = read_file(flags.text_file);
+  const std::unique_ptr<LoadedModel> model = load_everything(machine);
+  if (!model->text.tokenizer) fail("{}: has no tokenizer, wanted one", machine.model);
+  const Tokenizer& tokenizer = *model->text.tokenizer;
+  const std::vector<int> tokens = tokenizer.encode(text, {.add_special = true,
+                                                          .parse_special = false});
+  Engine engine(*model->model, {.context = window,
+                                .chunk = machine.chunk,
+                                .kv_type = kv_type(machine),
+                                .max_logit_rows = kLogitRows});
+  engine.check_tokens(tokens);
+  const std::optional<int> bos =
+      tokenizer.adds_bos() ? tokenizer.bos_id() : std::optional<int>();
+  const Perplexity result = perplexity(engine, tokens, window, bos);
+  const json out = {{"perplexity", result.perplexity},
+                    {"nll", result.nll},
+                    {"n_tokens", result.n_tokens}};
+  fmt::print("{}\n", out.dump());
+  return 0;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Action& action) {
+  CLI::App* eval = app.add_subcommand("eval", "logits of given tokens; perplexity of a text");
+  eval->require_subcommand(1);
+  auto flags = std::make_shared<EvalFlags>();
+
+  CLI::App* logits = eval->add_subcommand("logits", "float32 logits of every position");
+  add_machine_flags(*logits, flags->machine);
+  logits->add_option("--tokens", flags->tokens_file, "JSON file [[ids], ...]");
+  logits->add_option("--out", flags->out_file, "safetensors file to write");
+  logits->add_flag("--hidden", flags->hidden, "write the hidden states too");
+  logits->add_option("--reference", flags->reference_file,
+                     "compare with another program's file, layer by layer");
+  logits->add_option("--tolerance", flags->tolerance, "largest absolute difference allowed");
+  logits->callback([&action, flags] { action = [flags] { return eval_logits(*flags); }; });
+
+  CLI::App* ppl = eval->add_subcommand("ppl", "perplexity of a text");
+  add_machine_flags(*ppl, flags->machine);
+  ppl->add_option("--text", flags->text_file, "text file")->required();
+  ppl->callback([&action, flags] { action = [flags] { return eval_ppl(*flags); }; });
+
+  CLI::App* kl = eval->add_subcommand("kl", "")->group("");
+  kl->allow_extras();
+  kl->callback([&action] {
+    action = []() -> int { fail_usage("command eval kl: not built yet"); };
+  });
+}
+
+}  // namespace ingot

@@ -1,0 +1,87 @@
+// The command line: which command, and how its end becomes an exit code.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+
+#include "app/commands.h"
+#include "app/options.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "base/utf8.h"
+
+namespace ingot {
+namespace {
+
+constexpr int kUsage = 2;
+
+void say(const std::string& message, const std::string& hint) {
+  fmt::print(stderr, "ingot: {}\n", printable_text(message));
+  if (!hint.empty()) fmt::print(stderr, "hint: {}\n", printable_text(hint));
+}
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage: return kUsage;
+    case ErrorKind::interrupted: return 130;
+    case ErrorKind::job: break;
+  }
+  return 1;
+}
+
+void add_unbuilt_commands(CLI::App& app, Action& action) {
+  for (const char* name : {"serve", "convert", "synth"}) {
+    CLI::App* command = app.add_subcommand(name, "")->group("");
+    command->allow_extras();
+    command->callback([&action, name] {
+      action = [name]() -> int { fail_usage("command {}: not built yet", name); };
+    });
+  }
+}
+
+// One line, as every other error: what CLI11 found, and where help is.
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+  std::string message = error.what();
+  for (char& c : message)
+    if (c == '\n') c = ' ';
+  say(message, "ingot --help, ingot COMMAND --help");
+  return kUsage;
+}
+
+int run_main(int argc, char** argv) {
+  CLI::App app("Ingot runs large language models on this machine.", "ingot");
+  app.set_version_flag("--version", std::string("ingot ") + INGOT_VERSION);
+  app.require_subcommand(1);
+  Action action;
+  add_run(app, action);
+  add_store(app, action);
+  add_text(app, action);
+  add_eval(app, action);
+  add_unbuilt_commands(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  }
+  return action();
+}
+
+}  // namespace
+}  // namespace ingot
+
+int main(int argc, char** argv) {
+  ingot::install_interrupt_handler();
+  ingot::install_truncation_handler();
+  try {
+    return ingot::run_main(argc, argv);
+  } catch (const ingot::Error& error) {
+    ingot::say(error.what(), error.hint());
+    return ingot::exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    ingot::say("out of memory", "a smaller -c, --kv-type q8, or a smaller model needs less");
+    return 1;
+  }
+}
