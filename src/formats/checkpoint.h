@@ -24,6 +24,8 @@ using MetadataValue =
                  std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
                  std::vector<std::string>>;
 
+using Metadata = std::map<std::string, MetadataValue, std::less<>>;
+
 struct StoredTensor {
   TensorView view;                   // points into one of the checkpoint's mapped files
   const MappedFile* file = nullptr;  // for messages and for dropping pages after the copy
@@ -39,9 +41,10 @@ struct Checkpoint {
   std::map<std::string, StoredTensor, std::less<>> tensors;
 
   // GGUF only: all key-value pairs.
-  std::map<std::string, MetadataValue, std::less<>> metadata;
+  Metadata metadata;
 
-  // Safetensors directories: the JSON files beside the weights, as text; empty when absent.
+  // Safetensors directories: the JSON files beside the weights, as text; empty when
+  // absent.
   std::string config_json;
   std::string generation_config_json;
 
@@ -52,13 +55,24 @@ struct Checkpoint {
   const StoredTensor& require(std::string_view name) const;
 };
 
-// Opens a model directory (safetensors, sharded or not) or a GGUF file (first part of a
-// split one).  Every rule of formats.md 1.3, 1.6, 2.3, 2.4 is enforced before anything is
-// returned; throws Error naming file, entry, found and wanted.
+// Opens a model directory (safetensors, sharded or not), a GGUF file (first part of a
+// split one) or a single safetensors file.  Every rule of formats.md 1.3, 1.6, 2.3, 2.4
+// and the metadata rules of 2.5 are enforced before anything is returned; throws Error
+// naming file, entry, found and wanted.  Values are not read (check_values.h does that).
 Checkpoint open_checkpoint(const std::filesystem::path& path);
 
-// The parsers themselves, over bytes in memory: what open_checkpoint and the fuzzers call.
-// `source` is the file's name for messages.
+// How many tensors and bytes a checkpoint has of each type.
+struct DTypeTotal {
+  DType dtype;
+  int n_tensors = 0;
+  uint64_t n_values = 0;
+  uint64_t n_bytes = 0;
+};
+std::vector<DTypeTotal> totals_by_dtype(
+    const Checkpoint& checkpoint);  // most bytes first
+
+// The parsers themselves, over bytes in memory: what open_checkpoint and the fuzzers
+// call. `source` is the file's name for messages.
 struct SafetensorsEntry {
   std::string name;
   TensorView view;
@@ -67,7 +81,8 @@ struct SafetensorsFile {
   std::vector<SafetensorsEntry> entries;  // in the order of their bytes
   std::map<std::string, std::string, std::less<>> metadata;  // __metadata__
 };
-SafetensorsFile parse_safetensors(std::span<const std::byte> file, std::string_view source);
+SafetensorsFile parse_safetensors(std::span<const std::byte> file,
+                                  std::string_view source);
 
 struct GgufTensor {
   std::string name;
@@ -75,8 +90,9 @@ struct GgufTensor {
 };
 struct GgufFile {
   uint32_t version = 0;
-  std::map<std::string, MetadataValue, std::less<>> metadata;
+  Metadata metadata;
   std::vector<GgufTensor> tensors;  // in the order of the file
+  uint64_t trailing_bytes = 0;      // after the last tensor and its padding (GG-19)
 };
 GgufFile parse_gguf(std::span<const std::byte> file, std::string_view source);
 
