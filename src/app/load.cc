@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/threads.h"
 #include "formats/store.h"
 #include "model/derive.h"
 #include "text/gguf_vocabulary.h"
