@@ -25,7 +25,8 @@ struct RunFlags {
 };
 
 void write_out(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout))
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      std::fflush(stdout))
     fail("standard output: cannot be written, wanted to write the answer");
 }
 
@@ -43,13 +44,16 @@ std::vector<int> encode_prompt(const RunFlags& flags, const LoadedModel& model) 
   if (flags.generation.system)
     messages.push_back({{"role", "system"}, {"content", *flags.generation.system}});
   messages.push_back({{"role", "user"}, {"content", prompt}});
-  return encode_chat(model.text, chat_request(flags.generation, messages), flags.machine.model);
+  return encode_chat(model.text, chat_request(flags.generation, messages),
+                     flags.machine.model);
 }
 
-double per_second(size_t n, double seconds) { return seconds > 0 ? double(n) / seconds : 0; }
+double per_second(size_t n, double seconds) {
+  return seconds > 0 ? double(n) / seconds : 0;
+}
 
-void print_json(const RunFlags& flags, const LoadedModel& model, std::span<const int> prompt,
-                const Generation& answer) {
+void print_json(const RunFlags& flags, const LoadedModel& model,
+                std::span<const int> prompt, const Generation& answer) {
   const size_t n_decoded = answer.tokens.empty() ? 0 : answer.tokens.size() - 1;
   ordered_json out;
   out["model"] = flags.machine.model;
@@ -83,9 +87,11 @@ int run(const RunFlags& flags) {
       engine, sequence, tokenizer, prompt, options,
       [&](std::string_view text) {
         if (!flags.json) write_out(text);
+        return true;
       },
       [&](int done, int total) {
-        if (!bar) bar = std::make_unique<Progress>("reading", total, ProgressUnit::tokens);
+        if (!bar)
+          bar = std::make_unique<Progress>("reading", total, ProgressUnit::tokens);
         bar->update(uint64_t(done));
         if (done == total) bar.reset();
       });
@@ -112,7 +118,8 @@ void add_run(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("run", "answer one prompt");
   auto flags = std::make_shared<RunFlags>();
   add_machine_flags(*command, flags->machine);
-  command->add_option("PROMPT", flags->prompt, "the prompt; '-' or absent: standard input");
+  command->add_option("PROMPT", flags->prompt,
+                      "the prompt; '-' or absent: standard input");
   add_generation_flags(*command, flags->generation);
   command->add_flag("--json", flags->json, "one JSON document instead of text");
   command->callback([&action, flags] { action = [flags] { return run(*flags); }; });

@@ -18,7 +18,8 @@ int checked_context(const Recipe& recipe, const EngineOptions& options) {
   if (recipe.position_embed && context > recipe.max_positions)
     fail_usage("context is {} tokens, wanted at most {}: the model has learned positions",
                context, recipe.max_positions);
-  if (options.chunk < 1) fail_usage("chunk is {} tokens, wanted at least 1", options.chunk);
+  if (options.chunk < 1)
+    fail_usage("chunk is {} tokens, wanted at least 1", options.chunk);
   return context;
 }
 
@@ -30,7 +31,8 @@ int default_context(const Recipe& recipe, KvType kv_type) {
   const auto memory = size_t(::sysconf(_SC_PHYS_PAGES)) * size_t(::sysconf(_SC_PAGESIZE));
   const size_t page = std::max<size_t>(1, state_page_bytes(recipe, kv_type));
   const size_t fitting = memory / 4 / page * size_t(kPageTokens);
-  return int(std::min<size_t>(size_t(recipe.max_positions), std::max<size_t>(fitting, 512)));
+  return int(
+      std::min<size_t>(size_t(recipe.max_positions), std::max<size_t>(fitting, 512)));
 }
 
 Engine::Engine(const Model& model, const EngineOptions& options)
@@ -68,7 +70,11 @@ bool Engine::fits(const Sequence& sequence, int count) const {
 Batch Engine::upload_batch(const Sequence& sequence, std::span<const int> tokens) {
   const int n = int(tokens.size());
   const size_t bytes = tokens.size() * sizeof(int32_t);
-  Batch batch{n, max_pages_, tokens_.buffer(), positions_.buffer(), sequences_.buffer(),
+  Batch batch{n,
+              max_pages_,
+              tokens_.buffer(),
+              positions_.buffer(),
+              sequences_.buffer(),
               page_table_.buffer()};
   ops_.upload(batch.tokens, tokens.data(), bytes);
   for (int i = 0; i < n; ++i) host_[size_t(i)] = sequence.n_tokens() + i;
@@ -82,7 +88,8 @@ Batch Engine::upload_batch(const Sequence& sequence, std::span<const int> tokens
   return batch;
 }
 
-void Engine::run_chunk(Sequence& sequence, std::span<const int> tokens, const HiddenTap& tap) {
+void Engine::run_chunk(Sequence& sequence, std::span<const int> tokens,
+                       const HiddenTap& tap) {
   CHECK(sequence.reserve(int(tokens.size())));
   const Batch batch = upload_batch(sequence, tokens);
   const int32_t fine = -1;
@@ -95,21 +102,24 @@ void Engine::check_status() {
   ops_.download(&status, status_.buffer(), sizeof status);
   if (status < 0) return;
   const int n_layers = int(model_.layers.size());
-  const std::string where = status == 0             ? "the embedding"
-                            : status > n_layers     ? "the logits"
-                                                    : fmt::format("layer {}", status - 1);
-  fail("{}: a value after {} is not finite, wanted finite numbers; stopped before choosing a "
-       "token",
-       model_.source, where);
+  const std::string where = status == 0         ? "the embedding"
+                            : status > n_layers ? "the logits"
+                                                : fmt::format("layer {}", status - 1);
+  fail(
+      "{}: a value after {} is not finite, wanted finite numbers; stopped before "
+      "choosing a "
+      "token",
+      model_.source, where);
 }
 
-int Engine::extend(Sequence& sequence, std::span<const int> tokens, const Sampler& sampler,
-                   const std::function<void(int)>& progress) {
+int Engine::extend(Sequence& sequence, std::span<const int> tokens,
+                   const Sampler& sampler, const std::function<void(int)>& progress) {
   CHECK(!tokens.empty() && fits(sequence, int(tokens.size())));
   int token = 0;
   for (size_t done = 0; done < tokens.size();) {
     if (done > 0) throw_if_interrupted();
-    const auto part = tokens.subspan(done, std::min(size_t(chunk_), tokens.size() - done));
+    const auto part =
+        tokens.subspan(done, std::min(size_t(chunk_), tokens.size() - done));
     const int n = int(part.size());
     const bool last = done + part.size() == tokens.size();
     ops_.begin_step();
@@ -132,7 +142,8 @@ int Engine::extend(Sequence& sequence, std::span<const int> tokens, const Sample
   return token;
 }
 
-void Engine::evaluate(Sequence& sequence, std::span<const int> tokens, const RowSink& sink) {
+void Engine::evaluate(Sequence& sequence, std::span<const int> tokens,
+                      const RowSink& sink) {
   const auto fetch = [&](Rows rows) {
     rows_.resize(size_t(rows.n_rows) * size_t(rows.width));
     for (int r = 0; r < rows.n_rows; ++r) {
@@ -145,7 +156,8 @@ void Engine::evaluate(Sequence& sequence, std::span<const int> tokens, const Row
   };
   for (size_t done = 0; done < tokens.size();) {
     throw_if_interrupted();
-    const auto part = tokens.subspan(done, std::min(size_t(chunk_), tokens.size() - done));
+    const auto part =
+        tokens.subspan(done, std::min(size_t(chunk_), tokens.size() - done));
     const int n = int(part.size());
     HiddenTap tap;
     if (sink.hidden) {
@@ -156,7 +168,8 @@ void Engine::evaluate(Sequence& sequence, std::span<const int> tokens, const Row
     ops_.begin_step();
     run_chunk(sequence, part, tap);
     const int batch = work_.logits.rows.n_rows;
-    for (int first = std::max(0, sink.first_logits - int(done)); first < n; first += batch) {
+    for (int first = std::max(0, sink.first_logits - int(done)); first < n;
+         first += batch) {
       const int count = std::min(batch, n - first);
       for (int i = 0; i < count; ++i) host_[size_t(i)] = first + i;
       ops_.upload(row_index_.buffer(), host_.data(), size_t(count) * sizeof(int32_t));

@@ -27,8 +27,8 @@ int default_context(const Recipe& recipe, KvType kv_type);
 
 class Engine {
  public:
-  // `model` must outlive it.  Throws Error when the state does not fit in memory, usage Error
-  // for options out of range.
+  // `model` must outlive it.  Throws Error when the state does not fit in memory, usage
+  // Error for options out of range.
   Engine(const Model& model, const EngineOptions& options);
 
   int context() const { return context_; }
@@ -40,20 +40,22 @@ class Engine {
   // Throws usage Error unless every id is in the vocabulary.
   void check_tokens(std::span<const int> tokens) const;
 
-  // Feeds tokens to the sequence, a chunk a pass, and returns the sampler's choice for the
-  // token after them.  Requires: tokens not empty, in the vocabulary, and fitting (fits()).
-  // `progress` (may be empty) hears tokens done.  Throws Error naming the layer when a hidden
-  // state or logit is not finite; the sequence then ends before the failing chunk.  Kind
-  // interrupted on Ctrl-C between chunks.
+  // Feeds tokens to the sequence, a chunk a pass, and returns the sampler's choice for
+  // the token after them.  Requires: tokens not empty, in the vocabulary, and fitting
+  // (fits()). `progress` (may be empty) hears tokens done.  Throws Error naming the layer
+  // when a hidden state or logit is not finite; the sequence then ends before the failing
+  // chunk.  Kind interrupted on Ctrl-C between chunks.
   int extend(Sequence& sequence, std::span<const int> tokens, const Sampler& sampler,
              const std::function<void(int)>& progress);
   bool fits(const Sequence& sequence, int count) const;
 
-  // Feeds tokens without choosing; hears, in order, the logits of every position (in pieces of
-  // at most max_logit_rows) and, where `hidden` is set, the hidden states of every chunk.
+  // Feeds tokens without choosing; hears, in order, the logits of every position (in
+  // pieces of at most max_logit_rows) and, where `hidden` is set, the hidden states of
+  // every chunk.
   struct RowSink {
     std::function<void(int first_token, int n_rows, const float* rows, int width)> logits;
-    std::function<void(int index, int first_token, int n_rows, const float* rows, int width)>
+    std::function<void(int index, int first_token, int n_rows, const float* rows,
+                       int width)>
         hidden;
     int first_logits = 0;  // positions before this one, counted in `tokens`, are skipped
   };

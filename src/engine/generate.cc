@@ -32,7 +32,7 @@ bool contains(const std::vector<int>& ids, int id) {
 class Speaker {
  public:
   Speaker(const Tokenizer* tokenizer, const GenerateOptions& options,
-          const std::function<void(std::string_view)>& on_text)
+          const std::function<bool(std::string_view)>& on_text)
       : filter_(options.stop_strings), on_text_(on_text) {
     if (tokenizer) detokenizer_.emplace(*tokenizer, options.skip_special);
   }
@@ -44,28 +44,32 @@ class Speaker {
     show(filter_.push(detokenizer_->finish()));
     show(filter_.finish());
   }
-  bool stopped() const { return filter_.stopped(); }
+  bool stopped() const { return dismissed_ || filter_.stopped(); }
   std::string take_text() { return std::move(text_); }
 
  private:
   void show(const std::string& text) {
     if (text.empty()) return;
     text_ += text;
-    if (on_text_) on_text_(text);
+    if (on_text_ && !on_text_(text)) dismissed_ = true;
   }
   std::optional<StreamDetokenizer> detokenizer_;
   StopFilter filter_;
-  const std::function<void(std::string_view)>& on_text_;
+  const std::function<bool(std::string_view)>& on_text_;
   std::string text_;
+  bool dismissed_ = false;  // the listener has heard enough
 };
 
 }  // namespace
 
 std::string_view name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::stop: return "stop";
-    case FinishReason::length: return "length";
-    case FinishReason::interrupted: return "interrupted";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::interrupted:
+      return "interrupted";
   }
   return "?";
 }
@@ -98,15 +102,15 @@ std::string StopFilter::finish() { return stopped_ ? std::string() : std::move(h
 
 Generation generate(Engine& engine, Sequence& sequence, const Tokenizer* tokenizer,
                     std::span<const int> prompt, const GenerateOptions& options,
-                    const std::function<void(std::string_view)>& on_text,
+                    const std::function<bool(std::string_view)>& on_text,
                     const std::function<void(int, int)>& on_prefill) {
   if (prompt.empty()) fail_usage("the prompt is empty, wanted at least one token");
   engine.check_tokens(prompt);
   for (const std::string& stop : options.stop_strings)
     if (stop.empty()) fail_usage("a stop string is empty, wanted at least one letter");
   if (int(prompt.size()) > engine.context())
-    fail("the prompt is {} tokens, wanted at most {} (the context; -c sets it)", prompt.size(),
-         engine.context());
+    fail("the prompt is {} tokens, wanted at most {} (the context; -c sets it)",
+         prompt.size(), engine.context());
 
   Generation out;
   Sampler sampler(*engine.model().ops, engine.model().recipe.vocab_size, options.sampler);
@@ -117,9 +121,10 @@ Generation generate(Engine& engine, Sequence& sequence, const Tokenizer* tokeniz
   out.prefill_tokens = int(prompt.size()) - shared;
 
   const Clock::time_point start = Clock::now();
-  int token = engine.extend(sequence, prompt.subspan(size_t(shared)), sampler, [&](int done) {
-    if (on_prefill) on_prefill(done, out.prefill_tokens);
-  });
+  int token =
+      engine.extend(sequence, prompt.subspan(size_t(shared)), sampler, [&](int done) {
+        if (on_prefill) on_prefill(done, out.prefill_tokens);
+      });
   out.prefill_seconds = seconds_since(start);
   const Clock::time_point decode_start = Clock::now();
   while (true) {

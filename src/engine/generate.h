@@ -18,10 +18,11 @@ std::string_view name(FinishReason reason);
 
 struct GenerateOptions {
   SamplerOptions sampler;
-  int max_tokens = -1;           // < 0: until the context is full
-  std::vector<int> stop_ids;     // end of generation; the id itself is the answer's last token
+  int max_tokens = -1;  // < 0: until the context is full
+  std::vector<int>
+      stop_ids;  // end of generation; the id itself is the answer's last token
   std::vector<std::string> stop_strings;  // the text ends before the first match
-  bool skip_special = true;      // control tokens leave no text
+  bool skip_special = true;               // control tokens leave no text
 };
 
 struct Generation {
@@ -30,7 +31,7 @@ struct Generation {
   FinishReason finish = FinishReason::length;
   double prefill_seconds = 0;  // until the first token was chosen
   double decode_seconds = 0;   // all later ones
-  int prefill_tokens = 0;      // fed in this call, what the sequence already held left out
+  int prefill_tokens = 0;  // fed in this call, what the sequence already held left out
 };
 
 // Holds back text that may be the start of a stop string.
@@ -49,13 +50,13 @@ class StopFilter {
 };
 
 // Brings `sequence` to hold `prompt` (keeping the prefix they share) and answers.
-// `tokenizer` may be null: no text then.  `on_text` hears text as it becomes certain,
-// `on_prefill` the prompt tokens done; both may be empty.  Ctrl-C ends the answer with
-// FinishReason::interrupted.  Throws usage Error for an empty prompt or one that does not
+// `tokenizer` may be null: no text then.  `on_text` hears text as it becomes certain and
+// answers whether to go on, `on_prefill` hears the prompt tokens done; both may be empty.
+// Ctrl-C ends the answer with FinishReason::interrupted.  Throws usage Error for an empty prompt or one that does not
 // fit the context.
 Generation generate(Engine& engine, Sequence& sequence, const Tokenizer* tokenizer,
                     std::span<const int> prompt, const GenerateOptions& options,
-                    const std::function<void(std::string_view)>& on_text,
+                    const std::function<bool(std::string_view)>& on_text,
                     const std::function<void(int done, int total)>& on_prefill);
 
 }  // namespace ingot

@@ -1,6 +1,6 @@
-// A fixed set of state pages, shared by reference count.  A page is free (refs == 0, on the
-// free list) or held (refs > 0).  Only a sequence's open page is written, and it has one
-// holder; a full page never changes.  One thread only: no locks.
+// A fixed set of state pages, shared by reference count.  A page is free (refs == 0, on
+// the free list) or held (refs > 0).  Only a sequence's open page is written, and it has
+// one holder; a full page never changes.  One thread only: no locks.
 #pragma once
 
 #include <optional>

@@ -29,7 +29,8 @@ void check_sampler_options(const SamplerOptions& options, int vocab_size) {
   check_range("frequency_penalty", double(a.frequency_penalty), -2, 2, false);
   for (const auto& [token, bias] : options.logit_bias) {
     if (token < 0 || token >= vocab_size)
-      fail_usage("logit_bias names token {}, wanted an id from 0 to {}", token, vocab_size - 1);
+      fail_usage("logit_bias names token {}, wanted an id from 0 to {}", token,
+                 vocab_size - 1);
     check_range("logit_bias", double(bias), -100, 100, false);
   }
 }
@@ -62,7 +63,8 @@ void Sampler::observe_prompt(std::span<const int> tokens) {
 }
 
 SampleRow Sampler::row(int position) const {
-  return {args_, position, prompt_seen_.buffer(), answer_counts_.buffer(), bias_.buffer()};
+  return {args_, position, prompt_seen_.buffer(), answer_counts_.buffer(),
+          bias_.buffer()};
 }
 
 }  // namespace ingot

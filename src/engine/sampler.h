@@ -1,5 +1,5 @@
-// One request's sampling state on the device: what its prompt holds, what its answer holds,
-// what it wants biased.
+// One request's sampling state on the device: what its prompt holds, what its answer
+// holds, what it wants biased.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace ingot {
 struct SamplerOptions {
   SamplerArgs args;
   std::map<int, float> logit_bias;  // token id -> added to its logit
-  int n_tokens_with_text = 0;       // > 0: ids from here on have no token and are never chosen
+  int n_tokens_with_text = 0;  // > 0: ids from here on have no token and are never chosen
 };
 
 // Throws usage Error naming the first value that is out of range: temperature [0, 100],

@@ -15,7 +15,9 @@ int pages_for(int n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens;
 Sequence::~Sequence() { release_all(); }
 
 Sequence::Sequence(Sequence&& other) noexcept
-    : pool_(other.pool_), tokens_(std::move(other.tokens_)), pages_(std::move(other.pages_)) {
+    : pool_(other.pool_),
+      tokens_(std::move(other.tokens_)),
+      pages_(std::move(other.pages_)) {
   other.tokens_.clear();
   other.pages_.clear();
 }

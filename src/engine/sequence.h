@@ -29,7 +29,8 @@ class Sequence {
   // These tokens' state was written.  Requires: reserved.
   void append(std::span<const int> tokens);
   // Forgets all but the first `count` tokens, and the pages that nothing is left on.
-  // Requires: what stays ends in a page that this sequence holds alone, or at a page's end.
+  // Requires: what stays ends in a page that this sequence holds alone, or at a page's
+  // end.
   void truncate(int count);
   void check_invariants() const;
 
