@@ -58,10 +58,12 @@ void Comparison::add(const Reference& reference, int prompt, int layer,
   const std::optional<Reference::Values> theirs = reference.find(prompt, layer);
   if (!theirs) return;
   if (theirs->width != width || theirs->values.size() > ours.size())
-    fail("reference of prompt {}, {}: is {} values in rows of {}, wanted at most {} in rows "
-         "of {}",
-         prompt, layer < 0 ? "logits" : fmt::format("hidden {}", layer), theirs->values.size(),
-         theirs->width, ours.size(), width);
+    fail(
+        "reference of prompt {}, {}: is {} values in rows of {}, wanted at most {} in "
+        "rows "
+        "of {}",
+        prompt, layer < 0 ? "logits" : fmt::format("hidden {}", layer),
+        theirs->values.size(), theirs->width, ours.size(), width);
   const std::span<const float> tail = ours.subspan(ours.size() - theirs->values.size());
   const int first = int((ours.size() - tail.size()) / size_t(width));
   Row row{prompt, layer, first, 0.0, int64_t(tail.size())};
@@ -76,10 +78,12 @@ void Comparison::add(const Reference& reference, int prompt, int layer,
 }
 
 int Comparison::report(double tolerance) const {
-  if (rows_.empty()) fail("the reference holds nothing to compare, wanted logits or hidden");
+  if (rows_.empty())
+    fail("the reference holds nothing to compare, wanted logits or hidden");
   const auto label = [](int layer) {
-    return layer < 0 ? std::string("logits")
-                     : layer == 0 ? std::string("embedding") : fmt::format("hidden {}", layer);
+    return layer < 0    ? std::string("logits")
+           : layer == 0 ? std::string("embedding")
+                        : fmt::format("hidden {}", layer);
   };
   std::map<int, Row> worst;  // by layer, logits last
   for (const Row& row : rows_) {
@@ -99,7 +103,8 @@ int Comparison::report(double tolerance) const {
     return 0;
   }
   fmt::print("first past {:g}: {}, prompt {}, position {}, error {:.3e}\n", tolerance,
-             label(first_bad->layer), first_bad->prompt, first_bad->position, first_bad->error);
+             label(first_bad->layer), first_bad->prompt, first_bad->position,
+             first_bad->error);
   return 1;
 }
 

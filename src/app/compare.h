@@ -9,8 +9,9 @@
 
 namespace ingot {
 
-// Reads both namings: logits.N, hidden.N.LAYER (what --out writes) and pN.logits, pN.hiddenK,
-// pN.ids (the golden files).  A tensor with fewer rows than ours holds the last ones.
+// Reads both namings: logits.N, hidden.N.LAYER (what --out writes) and pN.logits,
+// pN.hiddenK, pN.ids (the golden files).  A tensor with fewer rows than ours holds the
+// last ones.
 class Reference {
  public:
   explicit Reference(const std::string& file);
@@ -33,8 +34,9 @@ class Comparison {
  public:
   void add(const Reference& reference, int prompt, int layer, std::span<const float> ours,
            int width);
-  // Prints the largest error of each layer over all prompts, names the first layer past the
-  // tolerance; returns 0 when there is none, else 1.  Throws Error when nothing was compared.
+  // Prints the largest error of each layer over all prompts, names the first layer past
+  // the tolerance; returns 0 when there is none, else 1.  Throws Error when nothing was
+  // compared.
   int report(double tolerance) const;
 
  private:

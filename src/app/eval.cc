@@ -45,7 +45,8 @@ std::vector<std::vector<int>> read_prompts(const std::string& file) {
       prompt.push_back(id.get<int>());
     }
     if (prompt.empty())
-      fail_usage("{}: entry {} is empty, wanted at least one token", file, prompts.size() - 1);
+      fail_usage("{}: entry {} is empty, wanted at least one token", file,
+                 prompts.size() - 1);
   }
   return prompts;
 }
@@ -71,7 +72,8 @@ struct Recorder {
 };
 
 TensorView f32_view(const std::vector<float>& values, int64_t width) {
-  return {DType::f32, {int64_t(values.size()) / width, width},
+  return {DType::f32,
+          {int64_t(values.size()) / width, width},
           std::as_bytes(std::span(values))};
 }
 
@@ -102,15 +104,16 @@ int eval_logits(const EvalFlags& flags) {
            prompts[i].size(), engine.context());
     Sequence sequence = engine.new_sequence();
     engine.evaluate(sequence, prompts[i], records[i].sink(flags.hidden || reference));
-    entries.push_back({fmt::format("logits.{}", i), f32_view(records[i].logits, recipe.vocab_size)});
+    entries.push_back(
+        {fmt::format("logits.{}", i), f32_view(records[i].logits, recipe.vocab_size)});
     for (const auto& [layer, rows] : records[i].hidden)
       if (flags.hidden)
         entries.push_back(
             {fmt::format("hidden.{}.{}", i, layer), f32_view(rows, recipe.hidden_size)});
   }
   if (!flags.out_file.empty())
-    write_safetensors(flags.out_file, entries, {{"model", flags.machine.model},
-                                                {"backend", model->ops->name()}});
+    write_safetensors(flags.out_file, entries,
+                      {{"model", flags.machine.model}, {"backend", model->ops->name()}});
   if (!reference) return 0;
   Comparison comparison;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -130,8 +133,8 @@ int eval_ppl(const EvalFlags& flags) {
   const std::unique_ptr<LoadedModel> model = load_everything(machine);
   if (!model->text.tokenizer) fail("{}: has no tokenizer, wanted one", machine.model);
   const Tokenizer& tokenizer = *model->text.tokenizer;
-  const std::vector<int> tokens = tokenizer.encode(text, {.add_special = true,
-                                                          .parse_special = false});
+  const std::vector<int> tokens =
+      tokenizer.encode(text, {.add_special = true, .parse_special = false});
   Engine engine(*model->model, {.context = window,
                                 .chunk = machine.chunk,
                                 .kv_type = kv_type(machine),
@@ -150,7 +153,8 @@ int eval_ppl(const EvalFlags& flags) {
 }  // namespace
 
 void add_eval(CLI::App& app, Action& action) {
-  CLI::App* eval = app.add_subcommand("eval", "logits of given tokens; perplexity of a text");
+  CLI::App* eval =
+      app.add_subcommand("eval", "logits of given tokens; perplexity of a text");
   eval->require_subcommand(1);
   auto flags = std::make_shared<EvalFlags>();
 
@@ -161,8 +165,10 @@ void add_eval(CLI::App& app, Action& action) {
   logits->add_flag("--hidden", flags->hidden, "write the hidden states too");
   logits->add_option("--reference", flags->reference_file,
                      "compare with another program's file, layer by layer");
-  logits->add_option("--tolerance", flags->tolerance, "largest absolute difference allowed");
-  logits->callback([&action, flags] { action = [flags] { return eval_logits(*flags); }; });
+  logits->add_option("--tolerance", flags->tolerance,
+                     "largest absolute difference allowed");
+  logits->callback(
+      [&action, flags] { action = [flags] { return eval_logits(*flags); }; });
 
   CLI::App* ppl = eval->add_subcommand("ppl", "perplexity of a text");
   add_machine_flags(*ppl, flags->machine);

@@ -22,10 +22,12 @@ std::string read_if_there(const fs::path& path, size_t max_bytes) {
   return fs::is_regular_file(path) ? read_file(path, max_bytes) : std::string();
 }
 
-TemplateSources directory_templates(const fs::path& directory, const std::string& config) {
+TemplateSources directory_templates(const fs::path& directory,
+                                    const std::string& config) {
   TemplateSources out;
   out.tokenizer_config_json = config;
-  out.chat_template_jinja = read_if_there(directory / "chat_template.jinja", kMaxTemplateBytes);
+  out.chat_template_jinja =
+      read_if_there(directory / "chat_template.jinja", kMaxTemplateBytes);
   const fs::path more = directory / "additional_chat_templates";
   if (fs::is_directory(more)) {
     for (const fs::directory_entry& entry : fs::directory_iterator(more)) {
@@ -60,7 +62,8 @@ TemplateSources gguf_templates(const Checkpoint& checkpoint) {
 void set_templates(TextParts& text, const TemplateSources& sources,
                    const std::string& template_file) {
   if (!template_file.empty()) {
-    text.chat_template.emplace(read_file(template_file, kMaxTemplateBytes), template_file);
+    text.chat_template.emplace(read_file(template_file, kMaxTemplateBytes),
+                               template_file);
     return;
   }
   const std::string name = sources.name_for_messages + ": chat template";
@@ -70,7 +73,8 @@ void set_templates(TextParts& text, const TemplateSources& sources,
   if (tools && tools != plain) text.tool_template.emplace(*tools, name);
 }
 
-TextParts load_directory_text(const fs::path& directory, const std::string& template_file) {
+TextParts load_directory_text(const fs::path& directory,
+                              const std::string& template_file) {
   TextParts text;
   const bool any = fs::exists(directory / "tokenizer.json") ||
                    fs::exists(directory / "tokenizer.model") ||
@@ -140,7 +144,8 @@ std::unique_ptr<LoadedModel> load_everything(const MachineFlags& flags) {
     std::optional<Progress> bar;
     loaded->model = load_model(loaded->checkpoint, std::move(recipe), *loaded->ops,
                                [&](uint64_t done, uint64_t total) {
-                                 if (!bar) bar.emplace("loading", total, ProgressUnit::bytes);
+                                 if (!bar)
+                                   bar.emplace("loading", total, ProgressUnit::bytes);
                                  bar->update(done);
                                });
   }
@@ -152,18 +157,21 @@ std::unique_ptr<LoadedModel> load_everything(const MachineFlags& flags) {
   return loaded;
 }
 
-const ChatTemplate& template_for(const TextParts& text, const nlohmann::ordered_json& request,
+const ChatTemplate& template_for(const TextParts& text,
+                                 const nlohmann::ordered_json& request,
                                  const std::string& model_name) {
-  if (!text.chat_template) fail("{}: has no chat template, wanted one (or --raw)", model_name);
+  if (!text.chat_template)
+    fail("{}: has no chat template, wanted one (or --raw)", model_name);
   const bool tools = request.contains("tools") && !request["tools"].empty();
   return tools && text.tool_template ? *text.tool_template : *text.chat_template;
 }
 
 std::vector<int> encode_chat(const TextParts& text, const nlohmann::ordered_json& request,
                              const std::string& model_name) {
-  if (!text.tokenizer) fail("{}: has no tokenizer, wanted one to encode a prompt", model_name);
-  const GuardedPrompt prompt = render_chat_guarded(template_for(text, request, model_name),
-                                                   request, text.special_tokens);
+  if (!text.tokenizer)
+    fail("{}: has no tokenizer, wanted one to encode a prompt", model_name);
+  const GuardedPrompt prompt = render_chat_guarded(
+      template_for(text, request, model_name), request, text.special_tokens);
   std::string rendered;
   std::vector<TextRange> plain;
   for (const PromptSegment& segment : prompt.segments) {
@@ -171,10 +179,11 @@ std::vector<int> encode_chat(const TextParts& text, const nlohmann::ordered_json
       plain.push_back({rendered.size(), rendered.size() + segment.text.size()});
     rendered += segment.text;
   }
-  if (!prompt.guarded) log_info("this chat template inspects content: markers in it count");
+  if (!prompt.guarded)
+    log_info("this chat template inspects content: markers in it count");
   const Tokenizer& tokenizer = *text.tokenizer;
-  std::vector<int> ids = tokenizer.encode(rendered, {.plain = prompt.guarded ? plain
-                                                            : std::vector<TextRange>{}});
+  std::vector<int> ids = tokenizer.encode(
+      rendered, {.plain = prompt.guarded ? plain : std::vector<TextRange>{}});
   // One begin-of-text: the template's own, else the tokenizer's.
   if (tokenizer.adds_bos() && tokenizer.bos_id() &&
       (ids.empty() || ids.front() != *tokenizer.bos_id()))

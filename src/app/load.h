@@ -41,9 +41,10 @@ struct LoadedModel {
 std::unique_ptr<Ops> make_ops(const MachineFlags& flags);
 std::unique_ptr<LoadedModel> load_everything(const MachineFlags& flags);
 
-// The template that this request takes: the one for tools where there is one and the request
-// has tools.  Throws Error when the model has none.
-const ChatTemplate& template_for(const TextParts& text, const nlohmann::ordered_json& request,
+// The template that this request takes: the one for tools where there is one and the
+// request has tools.  Throws Error when the model has none.
+const ChatTemplate& template_for(const TextParts& text,
+                                 const nlohmann::ordered_json& request,
                                  const std::string& model_name);
 
 // A message list rendered and encoded: what the model is fed.

@@ -24,9 +24,12 @@ void say(const std::string& message, const std::string& hint) {
 
 int exit_code(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::usage: return kUsage;
-    case ErrorKind::interrupted: return 130;
-    case ErrorKind::job: break;
+    case ErrorKind::usage:
+      return kUsage;
+    case ErrorKind::interrupted:
+      return 130;
+    case ErrorKind::job:
+      break;
   }
   return 1;
 }
@@ -81,7 +84,8 @@ int main(int argc, char** argv) {
     ingot::say(error.what(), error.hint());
     return ingot::exit_code(error.kind());
   } catch (const std::bad_alloc&) {
-    ingot::say("out of memory", "a smaller -c, --kv-type q8, or a smaller model needs less");
+    ingot::say("out of memory",
+               "a smaller -c, --kv-type q8, or a smaller model needs less");
     return 1;
   }
 }

@@ -13,7 +13,8 @@ namespace ingot {
 void add_unbuilt_flags(CLI::App& app, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     app.add_option_function<std::vector<std::string>>(
-           name, [name](const std::vector<std::string>&) {
+           name,
+           [name](const std::vector<std::string>&) {
              fail_usage("flag {}: not built yet", name);
            })
         ->expected(0, 1)
@@ -22,26 +23,31 @@ void add_unbuilt_flags(CLI::App& app, const std::vector<std::string>& names) {
 }
 
 void add_machine_flags(CLI::App& app, MachineFlags& flags) {
-  app.add_option("MODEL", flags.model,
-                 "model directory, .gguf file, hf:ORG/NAME[@REV][:FILE|:QUANT], or a name in "
-                 "the local store")
+  app.add_option(
+         "MODEL", flags.model,
+         "model directory, .gguf file, hf:ORG/NAME[@REV][:FILE|:QUANT], or a name in "
+         "the local store")
       ->required();
   const std::string group = "Machine";
   app.add_option("--backend", flags.backend, "auto or cpu")->group(group);
-  app.add_option("-t,--threads", flags.threads, "threads (default: all cores)")->group(group);
+  app.add_option("-t,--threads", flags.threads, "threads (default: all cores)")
+      ->group(group);
   app.add_option("--act", flags.act,
                  "numeric mode: auto (quantised weights meet int8 activations) or f32")
       ->group(group);
   app.add_option("--kv-type", flags.kv_type, "keys and values: f16, bf16, f32 or q8")
       ->group(group);
-  app.add_option("-c,--ctx", flags.context, "context in tokens (default: the model's own)")
+  app.add_option("-c,--ctx", flags.context,
+                 "context in tokens (default: the model's own)")
       ->group(group);
   app.add_option("--chunk", flags.chunk, "prompt tokens a pass")->group(group);
   app.add_option("--chat-template", flags.chat_template, "Jinja file to use instead")
       ->group(group);
   app.add_flag_function(
          "-v,--verbose",
-         [](int64_t count) { set_log_level(count > 1 ? LogLevel::debug : LogLevel::info); },
+         [](int64_t count) {
+           set_log_level(count > 1 ? LogLevel::debug : LogLevel::info);
+         },
          "say more on standard error")
       ->group(group);
   add_unbuilt_flags(app, {"--device", "--tp", "--rope-scaling", "--rope-theta"});
@@ -68,21 +74,28 @@ void add_generation_flags(CLI::App& app, GenerationFlags& flags) {
   const auto option = [&](const char* name, auto& value, const char* help) {
     app.add_option(name, value, help)->group(group);
   };
-  option("-n,--max-tokens", flags.max_tokens, "most tokens to answer (default: the context)");
+  option("-n,--max-tokens", flags.max_tokens,
+         "most tokens to answer (default: the context)");
   option("--temp", flags.temperature, "temperature; 0 takes the most likely token");
   option("--top-k", flags.top_k, "keep the k most likely tokens; 0: off");
   option("--top-p", flags.top_p, "keep the smallest set of at least this probability");
-  option("--min-p", flags.min_p, "drop tokens below this share of the best one's probability");
-  option("--repeat-penalty", flags.repeat_penalty, "divides logits of tokens seen; 1: off");
-  option("--presence-penalty", flags.presence_penalty, "subtracted once per token answered");
-  option("--frequency-penalty", flags.frequency_penalty, "subtracted for each time answered");
-  option("--logit-bias", flags.logit_bias, "ID=V, repeatable: added to that token's logit");
+  option("--min-p", flags.min_p,
+         "drop tokens below this share of the best one's probability");
+  option("--repeat-penalty", flags.repeat_penalty,
+         "divides logits of tokens seen; 1: off");
+  option("--presence-penalty", flags.presence_penalty,
+         "subtracted once per token answered");
+  option("--frequency-penalty", flags.frequency_penalty,
+         "subtracted for each time answered");
+  option("--logit-bias", flags.logit_bias,
+         "ID=V, repeatable: added to that token's logit");
   option("--seed", flags.seed, "of the sampler (default: from the clock)");
   option("--stop", flags.stops, "end before this text, repeatable");
   option("--system", flags.system, "system message");
   option("--think", flags.think, "on or off, for templates that know enable_thinking");
   option("--tokens", flags.tokens, "the prompt as token ids, '[1, 2]': nothing is added");
-  app.add_flag("--ignore-eos", flags.ignore_eos, "go on after the end token")->group(group);
+  app.add_flag("--ignore-eos", flags.ignore_eos, "go on after the end token")
+      ->group(group);
   app.add_flag("--raw", flags.raw, "no chat template")->group(group);
   add_unbuilt_flags(app, {"--json-schema", "--grammar", "--typical", "--top-n-sigma",
                           "--xtc-probability", "--xtc-threshold", "--dry-multiplier",
@@ -91,9 +104,12 @@ void add_generation_flags(CLI::App& app, GenerationFlags& flags) {
                           "--mirostat-ent", "--logprobs", "--draft-depth"});
   // "off" is what there is already.
   const auto only_off = [&app](const char* name) {
-    app.add_option_function<std::string>(name, [name](const std::string& value) {
-         if (value != "off") fail_usage("flag {} {}: not built yet", name, value);
-       })
+    app.add_option_function<std::string>(name,
+                                         [name](const std::string& value) {
+                                           if (value != "off")
+                                             fail_usage("flag {} {}: not built yet", name,
+                                                        value);
+                                         })
         ->group("");
   };
   only_off("--draft");
@@ -110,7 +126,8 @@ std::map<int, float> parse_logit_bias(const std::vector<std::string>& flags) {
     const char* split = flag.data() + std::min(equals, flag.size());
     const bool good = equals != std::string::npos &&
                       std::from_chars(flag.data(), split, id).ptr == split &&
-                      std::from_chars(split + 1, end, value).ptr == end && split + 1 < end;
+                      std::from_chars(split + 1, end, value).ptr == end &&
+                      split + 1 < end;
     if (!good) fail_usage("flag --logit-bias is '{}', wanted ID=V", flag);
     out[id] = value;
   }
@@ -119,7 +136,8 @@ std::map<int, float> parse_logit_bias(const std::vector<std::string>& flags) {
 
 std::vector<int> parse_token_list(const std::string& text) {
   const auto list = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!list.is_array()) fail_usage("flag --tokens is '{}', wanted a JSON list of ids", text);
+  if (!list.is_array())
+    fail_usage("flag --tokens is '{}', wanted a JSON list of ids", text);
   std::vector<int> out;
   for (const auto& item : list) {
     const bool fits = item.is_number_integer() && item >= -1 && item <= (1 << 30);

@@ -22,7 +22,8 @@ Perplexity perplexity(Engine& engine, std::span<const int> tokens, int window,
                       std::optional<int> bos) {
   const int n_windows = int(tokens.size()) / window;
   if (n_windows == 0)
-    fail("the text is {} tokens, wanted at least one window of {} (-c)", tokens.size(), window);
+    fail("the text is {} tokens, wanted at least one window of {} (-c)", tokens.size(),
+         window);
   Perplexity out;
   double total = 0;
   Progress bar("scoring", uint64_t(n_windows), ProgressUnit::items);
@@ -34,7 +35,8 @@ Perplexity perplexity(Engine& engine, std::span<const int> tokens, int window,
     sink.first_logits = window / 2;
     sink.logits = [&](int first, int n_rows, const float* rows, int width) {
       for (int r = 0; r < n_rows && first + r + 1 < window; ++r) {
-        const std::span<const float> logits(rows + size_t(r) * size_t(width), size_t(width));
+        const std::span<const float> logits(rows + size_t(r) * size_t(width),
+                                            size_t(width));
         total += negative_log_likelihood(logits, part[size_t(first + r + 1)]);
         ++out.n_tokens;
       }

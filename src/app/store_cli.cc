@@ -20,17 +20,20 @@ void add_store(CLI::App& app, Action& action) {
                    "seconds to wait for the hub's first answer");
   pull->add_option("--retries", pull_flags->retries, "attempts without progress");
   pull->add_flag("--json", pull_flags->json, "one JSON document");
-  pull->callback([&action, pull_flags] { action = [pull_flags] { return run_pull(*pull_flags); }; });
+  pull->callback(
+      [&action, pull_flags] { action = [pull_flags] { return run_pull(*pull_flags); }; });
 
   CLI::App* list = app.add_subcommand("list", "models in the local store");
   auto list_flags = std::make_shared<ListOptions>();
   list->add_flag("--json", list_flags->json, "one JSON document");
-  list->callback([&action, list_flags] { action = [list_flags] { return run_list(*list_flags); }; });
+  list->callback(
+      [&action, list_flags] { action = [list_flags] { return run_list(*list_flags); }; });
 
   CLI::App* rm = app.add_subcommand("rm", "remove models from the local store");
   auto rm_flags = std::make_shared<RemoveOptions>();
   rm->add_option("NAME", rm_flags->names, "as `ingot list` shows it")->required();
-  rm->callback([&action, rm_flags] { action = [rm_flags] { return run_rm(*rm_flags); }; });
+  rm->callback(
+      [&action, rm_flags] { action = [rm_flags] { return run_rm(*rm_flags); }; });
 }
 
 }  // namespace ingot

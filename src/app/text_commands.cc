@@ -51,7 +51,8 @@ void each_json_line(const Use& use) {
 
 int tokenize(const TextFlags& flags) {
   const Tokenizer tokenizer = load_tokenizer(flags);
-  const EncodeOptions options{.add_special = flags.bos, .parse_special = !flags.no_special};
+  const EncodeOptions options{.add_special = flags.bos,
+                              .parse_special = !flags.no_special};
   if (!flags.jsonl) {
     const std::vector<int> ids = tokenizer.encode(read_standard_input(), options);
     print_line(fmt::format("{}", fmt::join(ids, " ")));
@@ -114,7 +115,8 @@ int render(const TextFlags& flags) {
   if (!request.contains("messages"))
     fail_usage("standard input: field 'messages' is missing, wanted a list of messages");
   if (flags.ids) {
-    print_line(fmt::format("{}", fmt::join(encode_chat(text, request, flags.model), " ")));
+    print_line(
+        fmt::format("{}", fmt::join(encode_chat(text, request, flags.model), " ")));
     return 0;
   }
   std::cout << render_chat(template_for(text, request, flags.model), request,
@@ -129,7 +131,8 @@ CLI::App* add_command(CLI::App& app, Action& action, const char* name, const cha
   CLI::App* command = app.add_subcommand(name, help);
   command->add_option("MODEL", flags->model, "model, or a directory with tokenizer.json")
       ->required();
-  command->callback([&action, flags, act] { action = [flags, act] { return act(*flags); }; });
+  command->callback(
+      [&action, flags, act] { action = [flags, act] { return act(*flags); }; });
   return command;
 }
 
@@ -139,15 +142,19 @@ void add_text(CLI::App& app, Action& action) {
   auto flags = std::make_shared<TextFlags>();
   CLI::App* encode =
       add_command(app, action, "tokenize", "text to token ids", flags, tokenize);
-  encode->add_flag("--jsonl", flags->jsonl, "a JSON string a line in, a JSON list a line out");
+  encode->add_flag("--jsonl", flags->jsonl,
+                   "a JSON string a line in, a JSON list a line out");
   encode->add_flag("--bos", flags->bos, "add what the tokenizer's post-processor adds");
-  encode->add_flag("--no-special", flags->no_special, "markers in the text are plain letters");
+  encode->add_flag("--no-special", flags->no_special,
+                   "markers in the text are plain letters");
   CLI::App* decode =
       add_command(app, action, "detokenize", "token ids to text", flags, detokenize);
-  decode->add_flag("--jsonl", flags->jsonl, "a JSON list a line in, a JSON string a line out");
+  decode->add_flag("--jsonl", flags->jsonl,
+                   "a JSON list a line in, a JSON string a line out");
   decode->add_flag("--skip-special", flags->skip_special, "leave control tokens out");
-  CLI::App* chat = add_command(app, action, "template",
-                               "a conversation as JSON to the prompt's text", flags, render);
+  CLI::App* chat =
+      add_command(app, action, "template", "a conversation as JSON to the prompt's text",
+                  flags, render);
   chat->add_flag("--ids", flags->ids, "print what would be fed to the model");
   chat->add_option("--chat-template", flags->chat_template, "Jinja file to use instead");
 }

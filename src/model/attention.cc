@@ -9,9 +9,9 @@ void attend(Ops& ops, const Model& model, const Attention& attention, const KvPa
   const int q_width = r.n_heads * r.head_dim;
   const int kv_width = r.n_kv_heads * r.head_dim;
   const Rows qkv = work.qkv.rows.columns(0, q_width + 2 * kv_width).first_rows(n);
-  const Rows q = qkv.columns(0, q_width);                   // [n, n_heads * head_dim]
-  const Rows k = qkv.columns(q_width, kv_width);            // [n, n_kv_heads * head_dim]
-  const Rows v = qkv.columns(q_width + kv_width, kv_width); // [n, n_kv_heads * head_dim]
+  const Rows q = qkv.columns(0, q_width);                    // [n, n_heads * head_dim]
+  const Rows k = qkv.columns(q_width, kv_width);             // [n, n_kv_heads * head_dim]
+  const Rows v = qkv.columns(q_width + kv_width, kv_width);  // [n, n_kv_heads * head_dim]
   const Rows mixed = work.mixed.rows.columns(0, q_width).first_rows(n);
 
   ops.matmul(qkv, h, *attention.qkv.weight, attention.qkv.bias.buffer());

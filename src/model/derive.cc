@@ -27,17 +27,19 @@ json merged_config(json config) {
   return inner;
 }
 
-// Stored weights in a scheme that the loader does not read would load as noise.  MLX writes
-// "quantization" (formats/mlx_quant.h reads it) and often the same again for transformers.
+// Stored weights in a scheme that the loader does not read would load as noise.  MLX
+// writes "quantization" (formats/mlx_quant.h reads it) and often the same again for
+// transformers.
 void check_quantization(const json& config, const std::string& where) {
   const auto it = config.find("quantization_config");
   if (it == config.end() || it->is_null() || config.contains("quantization")) return;
   const json method = it->is_object() && it->contains("quant_method")
                           ? (*it)["quant_method"]
                           : json("(none)");
-  fail("{}field 'quantization_config.quant_method' is {}, wanted it absent (MLX's "
-       "'quantization' is the one scheme read so far)",
-       where, method.dump());
+  fail(
+      "{}field 'quantization_config.quant_method' is {}, wanted it absent (MLX's "
+      "'quantization' is the one scheme read so far)",
+      where, method.dump());
 }
 
 Recipe derive_from_config(const Checkpoint& checkpoint) {
@@ -50,7 +52,8 @@ Recipe derive_from_config(const Checkpoint& checkpoint) {
   const std::string type = fields.text("model_type");
   if (type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3")
     return derive_llama_config(checkpoint, fields, type);
-  if (type == "gemma3_text" || type == "gemma3") return derive_gemma3_config(checkpoint, fields);
+  if (type == "gemma3_text" || type == "gemma3")
+    return derive_gemma3_config(checkpoint, fields);
   if (type == "gpt2") return derive_gpt2_config(checkpoint, fields);
   fields.refuse("model_type", std::string(kKnownTypes));
 }

@@ -6,9 +6,9 @@
 
 namespace ingot {
 
-// Throws Error naming the file and the field when the model type is unknown, or a field is
-// missing, out of range, contradictory, or of a kind that would change the arithmetic in a
-// way this engine does not compute.
+// Throws Error naming the file and the field when the model type is unknown, or a field
+// is missing, out of range, contradictory, or of a kind that would change the arithmetic
+// in a way this engine does not compute.
 Recipe derive_recipe(const Checkpoint& checkpoint);
 
 }  // namespace ingot

@@ -17,15 +17,16 @@ void forward(const Model& model, const Batch& batch, const StatePages& state,
   ops.embed(x, *model.embed, batch, model.recipe.embed_scale);
   if (model.position_embed) ops.add_position_embed(x, *model.position_embed, batch);
   for (size_t i = 0; i < model.ropes.size(); ++i)
-    ops.rope_table(work.cos_sin[i].rows.first_rows(n), model.ropes[i].inv_freq.buffer(), 1.0f,
-                   batch);
+    ops.rope_table(work.cos_sin[i].rows.first_rows(n), model.ropes[i].inv_freq.buffer(),
+                   1.0f, batch);
   ops.check_finite(x, status, 0);
   if (tap) tap(0, x);
 
   for (int i = 0; i < n_layers; ++i) {
     const Layer& layer = model.layers[size_t(i)];
     normalise(ops, h, x, layer.input_norm);
-    attend(ops, model, std::get<Attention>(layer.mixer), state.layers[size_t(i)], batch, h, work);
+    attend(ops, model, std::get<Attention>(layer.mixer), state.layers[size_t(i)], batch,
+           h, work);
     normalise(ops, h, h, layer.post_mixer_norm);
     ops.add(x, h);
     normalise(ops, h, x, layer.ffn_norm);
@@ -88,7 +89,8 @@ KvLayout layout_of(const LayerRecipe& layer, KvType type) {
 
 size_t state_page_bytes(const Recipe& recipe, KvType kv_type) {
   size_t bytes = 0;
-  for (const LayerRecipe& layer : recipe.layers) bytes += kv_page_bytes(layout_of(layer, kv_type));
+  for (const LayerRecipe& layer : recipe.layers)
+    bytes += kv_page_bytes(layout_of(layer, kv_type));
   return bytes;
 }
 

@@ -22,7 +22,8 @@ size_t state_page_bytes(const Recipe& recipe, KvType kv_type);
 
 // Activations of a step of at most max_tokens rows.  Allocated once.
 struct Workspace {
-  Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_logit_rows, int context);
+  Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_logit_rows,
+            int context);
   Ops::OwnedRows x;       // [max_tokens, hidden_size]  the residual stream
   Ops::OwnedRows h;       // [max_tokens, hidden_size]  what a sublayer reads and writes
   Ops::OwnedRows qkv;     // [max_tokens, widest mixer input]
@@ -37,9 +38,9 @@ struct Workspace {
 // (n_layers) the rows after the final norm instead of after the last layer.
 using HiddenTap = std::function<void(int index, Rows rows)>;
 
-// Runs `batch` through the model; appends to the pages.  Afterwards work.h holds the final
-// normed rows.  status (one int32): set to the index of the first hidden state that is not
-// finite (as HiddenTap counts).  `tap` may be empty.
+// Runs `batch` through the model; appends to the pages.  Afterwards work.h holds the
+// final normed rows.  status (one int32): set to the index of the first hidden state that
+// is not finite (as HiddenTap counts).  `tap` may be empty.
 void forward(const Model& model, const Batch& batch, const StatePages& state,
              Workspace& work, const Buffer& status, const HiddenTap& tap);
 

@@ -20,7 +20,8 @@ std::vector<int> eos_of(const Fields& fields) {
 GenerationConfig read_generation_config(const Checkpoint& checkpoint) {
   GenerationConfig out;
   if (!checkpoint.generation_config_json.empty()) {
-    const std::string where = printable(checkpoint.path / "generation_config.json") + ": ";
+    const std::string where =
+        printable(checkpoint.path / "generation_config.json") + ": ";
     const json object = parse_object(checkpoint.generation_config_json, where);
     const Fields fields(object, where);
     out.eos_ids = eos_of(fields);

@@ -11,7 +11,7 @@ namespace ingot {
 
 struct GenerationConfig {
   std::vector<int> eos_ids;
-  std::string eos_source;      // "generation_config.json", "config.json", "" when neither
+  std::string eos_source;  // "generation_config.json", "config.json", "" when neither
   // Set only where the checkpoint asks for sampling (do_sample true); else greedy.
   float temperature = 0.0f;
   int top_k = 0;
@@ -20,8 +20,9 @@ struct GenerationConfig {
   float repeat_penalty = 1.0f;
 };
 
-// Of generation_config.json, else of config.json (architectures.md 18).  Throws Error naming
-// file and field for values out of range.  Empty for GGUF: its tokenizer knows the stop ids.
+// Of generation_config.json, else of config.json (architectures.md 18).  Throws Error
+// naming file and field for values out of range.  Empty for GGUF: its tokenizer knows the
+// stop ids.
 GenerationConfig read_generation_config(const Checkpoint& checkpoint);
 
 }  // namespace ingot

@@ -74,11 +74,13 @@ struct Model {
   const Weight& head_weight() const { return head ? *head->weight : *embed; }
 };
 
-// Reads every tensor that the recipe names, checks its shape against the recipe, packs it.
-// `progress` (may be empty) hears stored bytes done and in all.  Throws Error naming file and
-// tensor for a missing or misshapen one, one that is not finite where it must be, one that
-// belongs to no layer of the recipe, and when memory runs out; kind interrupted on Ctrl-C.
-std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, Recipe recipe, Ops& ops,
-                                  const std::function<void(uint64_t, uint64_t)>& progress);
+// Reads every tensor that the recipe names, checks its shape against the recipe, packs
+// it. `progress` (may be empty) hears stored bytes done and in all.  Throws Error naming
+// file and tensor for a missing or misshapen one, one that is not finite where it must
+// be, one that belongs to no layer of the recipe, and when memory runs out; kind
+// interrupted on Ctrl-C.
+std::unique_ptr<Model> load_model(
+    const Checkpoint& checkpoint, Recipe recipe, Ops& ops,
+    const std::function<void(uint64_t, uint64_t)>& progress);
 
 }  // namespace ingot

@@ -17,17 +17,17 @@ namespace ingot {
 
 // A stored matrix, as rows of a matmul weight [n_rows, n_cols].
 struct MatrixSource {
-  std::string name;        // in the checkpoint
+  std::string name;  // in the checkpoint
   int n_rows = 0;
   int n_cols = 0;
-  bool transposed = false; // stored as [n_cols, n_rows] (GPT-2's Conv1D)
+  bool transposed = false;  // stored as [n_cols, n_rows] (GPT-2's Conv1D)
   // > 0: within each of so many heads the stored rows alternate between the two halves of
   // the head (GGUF's "permuted" q and k); read back in half order.
   int interleaved_heads = 0;
 };
 
-// A stored vector of n values, float32 after loading; `add` is added to each (norm weights
-// stored around zero).
+// A stored vector of n values, float32 after loading; `add` is added to each (norm
+// weights stored around zero).
 struct VectorSource {
   std::string name;
   int n = 0;
@@ -59,21 +59,21 @@ struct RopeRecipe {
   int rotary_dims = 0;
   RopePairing pairing = RopePairing::half_split;
   RopeScalingKind scaling = RopeScalingKind::none;
-  double factor = 1.0;                     // linear, llama3
-  double low_freq_factor = 1.0;            // llama3
-  double high_freq_factor = 4.0;           // llama3
-  double original_context = 0;             // llama3
-  std::optional<VectorSource> divisors;    // divisors: GGUF's rope_freqs
+  double factor = 1.0;                   // linear, llama3
+  double low_freq_factor = 1.0;          // llama3
+  double high_freq_factor = 4.0;         // llama3
+  double original_context = 0;           // llama3
+  std::optional<VectorSource> divisors;  // divisors: GGUF's rope_freqs
 };
 
 struct AttentionRecipe {
   int n_heads = 0;
   int n_kv_heads = 0;
   int head_dim = 0;
-  float scale = 1.0f;              // multiplies q . k
-  int window = 0;                  // > 0: keys this near only, the own one included
-  int rope = -1;                   // index into Recipe::ropes; -1: no rotation
-  LinearRecipe qkv;                // rows: queries, keys, values
+  float scale = 1.0f;  // multiplies q . k
+  int window = 0;      // > 0: keys this near only, the own one included
+  int rope = -1;       // index into Recipe::ropes; -1: no rotation
+  LinearRecipe qkv;    // rows: queries, keys, values
   LinearRecipe output;
   std::optional<NormRecipe> q_norm;  // of each head, before the rotation
   std::optional<NormRecipe> k_norm;
@@ -82,8 +82,8 @@ struct AttentionRecipe {
 struct MlpRecipe {
   int intermediate_size = 0;
   Activation activation = Activation::silu;
-  bool gated = true;       // down(act(gate x) * up x), otherwise down(act(up x))
-  LinearRecipe input;      // rows: gate then up, or up alone
+  bool gated = true;   // down(act(gate x) * up x), otherwise down(act(up x))
+  LinearRecipe input;  // rows: gate then up, or up alone
   LinearRecipe down;
 };
 
@@ -103,13 +103,14 @@ struct LayerRecipe {
 // ---- The model ----------------------------------------------------------------------
 
 struct Recipe {
-  std::string family;   // what the checkpoint calls itself; for people, never branched on
-  int vocab_size = 0;   // rows of the embedding
+  std::string family;  // what the checkpoint calls itself; for people, never branched on
+  int vocab_size = 0;  // rows of the embedding
   int hidden_size = 0;
   int max_positions = 0;  // the context the checkpoint was made for
   MatrixSource embed;
   float embed_scale = 1.0f;
-  std::optional<MatrixSource> position_embed;  // learned positions, added to the embedding
+  std::optional<MatrixSource>
+      position_embed;  // learned positions, added to the embedding
   std::vector<RopeRecipe> ropes;
   std::vector<LayerRecipe> layers;
   NormRecipe final_norm;

@@ -14,7 +14,8 @@
 namespace ingot {
 namespace {
 
-// Where row `row` of a head in half order stands among rows that alternate between halves.
+// Where row `row` of a head in half order stands among rows that alternate between
+// halves.
 int stored_row(int row, int n_rows, int interleaved_heads) {
   if (interleaved_heads == 0) return row;
   const int head_dim = n_rows / interleaved_heads;
@@ -33,7 +34,8 @@ class Loader {
   Loader(const Checkpoint& checkpoint, Ops& ops,
          const std::function<void(uint64_t, uint64_t)>& progress)
       : checkpoint_(checkpoint), ops_(ops), progress_(progress), mlx_(checkpoint) {
-    for (const auto& [name, tensor] : checkpoint.tensors) total_ += tensor.view.bytes.size();
+    for (const auto& [name, tensor] : checkpoint.tensors)
+      total_ += tensor.view.bytes.size();
   }
 
   std::unique_ptr<Weight> matrix(const MatrixSource& source) { return stack({source}); }
@@ -63,8 +65,8 @@ class Loader {
     for (int i = 0; i < source.n; ++i) {
       const float value = raw[size_t(stored_row(i, source.n, source.interleaved_heads))];
       if (!std::isfinite(value))
-        fail("{}: tensor '{}' holds {} at index {}, wanted finite numbers", file_of(stored),
-             source.name, value, i);
+        fail("{}: tensor '{}' holds {} at index {}, wanted finite numbers",
+             file_of(stored), source.name, value, i);
       out[size_t(i)] = value + source.add;
     }
     done(source.name);
@@ -102,8 +104,8 @@ class Loader {
 
   size_t weight_bytes() const { return weight_bytes_; }
 
-  // After everything was read: a tensor that nobody asked for is a warning, unless it would
-  // have changed the result.
+  // After everything was read: a tensor that nobody asked for is a warning, unless it
+  // would have changed the result.
   void check_unread() const;
 
  private:
@@ -116,13 +118,14 @@ class Loader {
     return stored.file ? printable(stored.file->path()) : "checkpoint";
   }
 
-  [[noreturn]] static void misshapen(const StoredTensor& stored, const std::string& tensor,
-                                     const Shape& wanted) {
+  [[noreturn]] static void misshapen(const StoredTensor& stored,
+                                     const std::string& tensor, const Shape& wanted) {
     fail("{}: tensor '{}' is {}, recipe wants {}", file_of(stored), tensor,
          to_string(stored.view.shape), to_string(wanted));
   }
 
-  WeightRows rows_of(const MatrixSource& source, std::vector<std::vector<std::byte>>& owned);
+  WeightRows rows_of(const MatrixSource& source,
+                     std::vector<std::vector<std::byte>>& owned);
   const std::byte* transpose(const StoredTensor& stored, const MatrixSource& source,
                              std::vector<std::vector<std::byte>>& owned);
 
@@ -227,9 +230,9 @@ Layer load_layer(Loader& loader, const LayerRecipe& recipe) {
   Layer layer;
   layer.input_norm = loader.norm(recipe.input_norm);
   const auto& attention = std::get<AttentionRecipe>(recipe.mixer);
-  layer.mixer = Attention{&attention, loader.linear(attention.qkv),
-                          loader.linear(attention.output), loader.norm(attention.q_norm),
-                          loader.norm(attention.k_norm)};
+  layer.mixer =
+      Attention{&attention, loader.linear(attention.qkv), loader.linear(attention.output),
+                loader.norm(attention.q_norm), loader.norm(attention.k_norm)};
   layer.post_mixer_norm = loader.norm(recipe.post_mixer_norm);
   layer.ffn_norm = loader.norm(recipe.ffn_norm);
   const auto& mlp = std::get<MlpRecipe>(recipe.ffn);
@@ -240,8 +243,9 @@ Layer load_layer(Loader& loader, const LayerRecipe& recipe) {
 
 }  // namespace
 
-std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, Recipe recipe, Ops& ops,
-                                  const std::function<void(uint64_t, uint64_t)>& progress) {
+std::unique_ptr<Model> load_model(
+    const Checkpoint& checkpoint, Recipe recipe, Ops& ops,
+    const std::function<void(uint64_t, uint64_t)>& progress) {
   auto model = std::make_unique<Model>();
   model->source = printable(checkpoint.path);
   model->recipe = std::move(recipe);
@@ -256,7 +260,8 @@ std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, Recipe recipe, O
     model->ropes.push_back({loader.upload(rope_inverse_frequencies(rope, divisors)),
                             rope.pairing, rope.rotary_dims});
   }
-  for (const LayerRecipe& layer : r.layers) model->layers.push_back(load_layer(loader, layer));
+  for (const LayerRecipe& layer : r.layers)
+    model->layers.push_back(load_layer(loader, layer));
   model->final_norm = loader.norm(r.final_norm);
   if (r.head) model->head = loader.linear(*r.head);
   loader.check_unread();

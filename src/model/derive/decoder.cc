@@ -9,8 +9,10 @@ namespace ingot {
 namespace {
 
 NormRecipe norm(const Decoder& d, const std::string& name, int width) {
-  NormRecipe out{d.norm_kind, float(d.norm_eps), {name + ".weight", width, d.norm_add, 0}, {}};
-  if (d.norm_kind == NormKind::layer) out.bias = VectorSource{name + ".bias", width, 0.0f, 0};
+  NormRecipe out{
+      d.norm_kind, float(d.norm_eps), {name + ".weight", width, d.norm_add, 0}, {}};
+  if (d.norm_kind == NormKind::layer)
+    out.bias = VectorSource{name + ".bias", width, 0.0f, 0};
   return out;
 }
 
@@ -34,7 +36,8 @@ AttentionRecipe attention(const Decoder& d, const DecoderNames& names,
   const int q_rows = d.n_heads * d.head_dim;
   const int kv_rows = d.n_kv_heads * d.head_dim;
   if (d.fused_qkv) {
-    add_part(out.qkv, d, layer + names.qkv, q_rows + 2 * kv_rows, d.hidden_size, d.qkv_bias);
+    add_part(out.qkv, d, layer + names.qkv, q_rows + 2 * kv_rows, d.hidden_size,
+             d.qkv_bias);
   } else {
     const int q_heads = d.interleaved_qk ? d.n_heads : 0;
     const int k_heads = d.interleaved_qk ? d.n_kv_heads : 0;
@@ -56,9 +59,12 @@ MlpRecipe mlp(const Decoder& d, const DecoderNames& names, const std::string& la
   out.activation = d.activation;
   out.gated = d.gated;
   if (d.gated)
-    add_part(out.input, d, layer + names.gate, d.intermediate_size, d.hidden_size, d.mlp_bias);
-  add_part(out.input, d, layer + names.up, d.intermediate_size, d.hidden_size, d.mlp_bias);
-  add_part(out.down, d, layer + names.down, d.hidden_size, d.intermediate_size, d.mlp_bias);
+    add_part(out.input, d, layer + names.gate, d.intermediate_size, d.hidden_size,
+             d.mlp_bias);
+  add_part(out.input, d, layer + names.up, d.intermediate_size, d.hidden_size,
+           d.mlp_bias);
+  add_part(out.down, d, layer + names.down, d.hidden_size, d.intermediate_size,
+           d.mlp_bias);
   return out;
 }
 
@@ -69,8 +75,9 @@ DecoderNames hf_decoder_names(const std::string& prefix) {
   n.embed = prefix + "embed_tokens.weight";
   n.final_norm = prefix + "norm";
   // The head stands beside the model: "model.norm" and "lm_head".
-  n.head = prefix.ends_with("model.") ? prefix.substr(0, prefix.size() - 6) + "lm_head.weight"
-                                      : "lm_head.weight";
+  n.head = prefix.ends_with("model.")
+               ? prefix.substr(0, prefix.size() - 6) + "lm_head.weight"
+               : "lm_head.weight";
   n.layer = prefix + "layers.";
   n.input_norm = "input_layernorm";
   n.ffn_norm = "post_attention_layernorm";
@@ -137,7 +144,8 @@ Recipe build_decoder(const Decoder& d, const DecoderNames& names) {
     recipe.layers.push_back(std::move(layer));
   }
   recipe.final_norm = norm(d, names.final_norm, d.hidden_size);
-  if (!d.tied) recipe.head = LinearRecipe{{{names.head, d.vocab_size, d.hidden_size, false, 0}}, {}};
+  if (!d.tied)
+    recipe.head = LinearRecipe{{{names.head, d.vocab_size, d.hidden_size, false, 0}}, {}};
   recipe.logit_softcap = d.logit_softcap;
   return recipe;
 }
@@ -145,7 +153,8 @@ Recipe build_decoder(const Decoder& d, const DecoderNames& names) {
 void check_heads(const Decoder& d, const Fields& fields, std::string_view kv_field,
                  std::string_view head_dim_field) {
   if (d.n_heads % d.n_kv_heads != 0)
-    fields.refuse(kv_field, fmt::format("a divisor of the {} attention heads", d.n_heads));
+    fields.refuse(kv_field,
+                  fmt::format("a divisor of the {} attention heads", d.n_heads));
   if (d.head_dim % 2 != 0 && !d.ropes.empty())
     fields.refuse(head_dim_field, "an even head size (rotary pairs)");
 }
@@ -161,13 +170,17 @@ Activation activation_from(const Fields& config, std::string_view field,
 }
 
 std::string hf_prefix(const Checkpoint& checkpoint, std::string_view embed_name) {
-  constexpr std::array<std::string_view, 6> kPrefixes = {
-      "model.", "transformer.", "", "language_model.model.", "model.language_model.",
-      "model.text_model."};
+  constexpr std::array<std::string_view, 6> kPrefixes = {"model.",
+                                                         "transformer.",
+                                                         "",
+                                                         "language_model.model.",
+                                                         "model.language_model.",
+                                                         "model.text_model."};
   for (const std::string_view prefix : kPrefixes)
-    if (checkpoint.find(std::string(prefix) + std::string(embed_name))) return std::string(prefix);
-  fail("{}: tensor 'model.{}' is missing, wanted by the recipe", printable(checkpoint.path),
-       embed_name);
+    if (checkpoint.find(std::string(prefix) + std::string(embed_name)))
+      return std::string(prefix);
+  fail("{}: tensor 'model.{}' is missing, wanted by the recipe",
+       printable(checkpoint.path), embed_name);
 }
 
 Decoder decoder_from_config(const Fields& config, const std::string& model_type) {
@@ -183,9 +196,10 @@ Decoder decoder_from_config(const Fields& config, const std::string& model_type)
     d.head_dim = config.integer("head_dim", 1, 4096);
   } else {
     if (d.hidden_size % d.n_heads != 0) {
-      config.refuse("num_attention_heads",
-                    fmt::format("a divisor of hidden_size {}, since head_dim is not given",
-                                d.hidden_size));
+      config.refuse(
+          "num_attention_heads",
+          fmt::format("a divisor of hidden_size {}, since head_dim is not given",
+                      d.hidden_size));
     }
     d.head_dim = d.hidden_size / d.n_heads;
   }
@@ -193,13 +207,33 @@ Decoder decoder_from_config(const Fields& config, const std::string& model_type)
   d.norm_eps = config.real_or("rms_norm_eps", 1e-12, 0.1, 1e-6);
   d.layer_rope.assign(size_t(d.n_layers), 0);
   d.layer_window.assign(size_t(d.n_layers), 0);
-  config.ignore({"architectures", "model_type", "torch_dtype", "dtype", "use_cache",
-                 "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id",
-                 "transformers_version", "attention_dropout", "hidden_dropout",
-                 "resid_pdrop", "embd_pdrop", "attn_pdrop", "pretraining_tp",
-                 "tie_word_embeddings", "_name_or_path", "auto_map", "rope_interleaved",
-                 "layer_types", "quantization", "quantization_config", "mlp_bias",
-                 "attention_bias", "cache_implementation", "_attn_implementation"});
+  config.ignore({"architectures",
+                 "model_type",
+                 "torch_dtype",
+                 "dtype",
+                 "use_cache",
+                 "initializer_range",
+                 "bos_token_id",
+                 "eos_token_id",
+                 "pad_token_id",
+                 "transformers_version",
+                 "attention_dropout",
+                 "hidden_dropout",
+                 "resid_pdrop",
+                 "embd_pdrop",
+                 "attn_pdrop",
+                 "pretraining_tp",
+                 "tie_word_embeddings",
+                 "_name_or_path",
+                 "auto_map",
+                 "rope_interleaved",
+                 "layer_types",
+                 "quantization",
+                 "quantization_config",
+                 "mlp_bias",
+                 "attention_bias",
+                 "cache_implementation",
+                 "_attn_implementation"});
   return d;
 }
 
@@ -210,15 +244,20 @@ Decoder decoder_from_gguf(const Checkpoint& checkpoint, const Fields& fields,
   d.hidden_size = fields.integer("embedding_length", 1, 1 << 17);
   d.n_layers = fields.integer("block_count", 1, 512);
   d.max_positions = fields.integer("context_length", 1, 1 << 27);
-  const std::vector<int> ffn = fields.per_layer("feed_forward_length", d.n_layers, 1, 1 << 20);
-  const std::vector<int> heads = fields.per_layer("attention.head_count", d.n_layers, 1, 4096);
+  const std::vector<int> ffn =
+      fields.per_layer("feed_forward_length", d.n_layers, 1, 1 << 20);
+  const std::vector<int> heads =
+      fields.per_layer("attention.head_count", d.n_layers, 1, 4096);
   std::vector<int> kv = heads;
   if (fields.has("attention.head_count_kv"))
     kv = fields.per_layer("attention.head_count_kv", d.n_layers, 1, 4096);
   for (size_t i = 1; i < ffn.size(); ++i) {
-    if (ffn[i] != ffn[0]) fields.refuse("feed_forward_length", "the same for every layer");
-    if (heads[i] != heads[0]) fields.refuse("attention.head_count", "the same for every layer");
-    if (kv[i] != kv[0]) fields.refuse("attention.head_count_kv", "the same for every layer");
+    if (ffn[i] != ffn[0])
+      fields.refuse("feed_forward_length", "the same for every layer");
+    if (heads[i] != heads[0])
+      fields.refuse("attention.head_count", "the same for every layer");
+    if (kv[i] != kv[0])
+      fields.refuse("attention.head_count_kv", "the same for every layer");
   }
   d.intermediate_size = ffn[0];
   d.n_heads = heads[0];
@@ -232,7 +271,8 @@ Decoder decoder_from_gguf(const Checkpoint& checkpoint, const Fields& fields,
     d.head_dim = d.hidden_size / d.n_heads;
   }
   if (fields.integer_or("attention.value_length", 1, 4096, d.head_dim) != d.head_dim)
-    fields.refuse("attention.value_length", fmt::format("the key length, {}", d.head_dim));
+    fields.refuse("attention.value_length",
+                  fmt::format("the key length, {}", d.head_dim));
   const StoredTensor& embed = checkpoint.require("token_embd.weight");
   if (embed.view.shape.size() != 2 || embed.view.shape[0] > (1 << 22))
     fail("{}: tensor 'token_embd.weight' is {}, wanted [vocabulary, {}]",
@@ -240,12 +280,14 @@ Decoder decoder_from_gguf(const Checkpoint& checkpoint, const Fields& fields,
   d.vocab_size = int(embed.view.shape[0]);
   const int stated = fields.integer_or("vocab_size", 1, 1 << 22, d.vocab_size);
   if (stated != d.vocab_size)
-    fields.refuse("vocab_size", fmt::format("the {} rows of token_embd.weight", d.vocab_size));
+    fields.refuse("vocab_size",
+                  fmt::format("the {} rows of token_embd.weight", d.vocab_size));
   d.tied = checkpoint.find("output.weight") == nullptr;
   d.layer_rope.assign(size_t(d.n_layers), 0);
   d.layer_window.assign(size_t(d.n_layers), 0);
   if (fields.integer_or("expert_count", 0, 1024, 0) != 0)
-    fields.refuse("expert_count", "0: experts are not supported for this architecture yet");
+    fields.refuse("expert_count",
+                  "0: experts are not supported for this architecture yet");
   fields.ignore({"expert_used_count", "attention.causal", "tensor_data_layout"});
   fields.only("attention.causal", true);
   return d;

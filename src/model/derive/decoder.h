@@ -1,5 +1,5 @@
-// What the dense decoder families share: numbers out of a config, and tensor names, in one
-// struct; build_decoder() lays out the recipe from it.  A family fills what it means.
+// What the dense decoder families share: numbers out of a config, and tensor names, in
+// one struct; build_decoder() lays out the recipe from it.  A family fills what it means.
 #pragma once
 
 #include <string>
@@ -39,8 +39,8 @@ struct Decoder {
   int max_positions = 0;
   double norm_eps = 0;
   NormKind norm_kind = NormKind::rms;
-  float norm_add = 0.0f;          // 1 where norm weights are stored around zero
-  float attention_scale = 0.0f;   // 0: head_dim^-1/2
+  float norm_add = 0.0f;         // 1 where norm weights are stored around zero
+  float attention_scale = 0.0f;  // 0: head_dim^-1/2
   float embed_scale = 1.0f;
   float logit_softcap = 0.0f;
   Activation activation = Activation::silu;
@@ -50,10 +50,10 @@ struct Decoder {
   bool output_bias = false;
   bool mlp_bias = false;
   bool qk_norm = false;
-  bool post_norms = false;        // norms after the mixer and the MLP, before the adds
-  bool fused_qkv = false;         // one stored matrix of queries, keys, values
-  bool transposed = false;        // linear weights stored [in, out]
-  bool interleaved_qk = false;    // GGUF's permuted q and k rows
+  bool post_norms = false;      // norms after the mixer and the MLP, before the adds
+  bool fused_qkv = false;       // one stored matrix of queries, keys, values
+  bool transposed = false;      // linear weights stored [in, out]
+  bool interleaved_qk = false;  // GGUF's permuted q and k rows
   bool learned_positions = false;
   std::vector<RopeRecipe> ropes;
   std::vector<int> layer_rope;    // per layer, index into ropes or -1
@@ -72,8 +72,8 @@ RopeRecipe rope_from_config(const Fields& config, int head_dim, double default_t
 RopeRecipe rope_from_parameters(const Fields& parameters, int head_dim, double theta);
 
 // RoPE of GGUF metadata, with rope_freqs.weight where the file has it.
-RopeRecipe rope_from_gguf(const Fields& fields, const Checkpoint& checkpoint, int head_dim,
-                          RopePairing pairing);
+RopeRecipe rope_from_gguf(const Fields& fields, const Checkpoint& checkpoint,
+                          int head_dim, RopePairing pairing);
 
 // silu, gelu_pytorch_tanh, gelu_new ...; refuses others by name.
 Activation activation_from(const Fields& config, std::string_view field,

@@ -20,9 +20,9 @@ std::string shown(const json& value) {
 
 // Words in a field's name that make ignoring it dangerous.
 constexpr std::array<std::string_view, 27> kArithmeticWords = {
-    "scale",  "scaling", "multiplier", "softcap", "alibi", "clip",   "clamp",
-    "sparse", "expert",  "moe",        "lora",    "conv",  "bias",   "norm",
-    "window", "rope",    "rotary",     "attn",    "attention", "quant", "mlp",
+    "scale",  "scaling", "multiplier", "softcap", "alibi",      "clip",    "clamp",
+    "sparse", "expert",  "moe",        "lora",    "conv",       "bias",    "norm",
+    "window", "rope",    "rotary",     "attn",    "attention",  "quant",   "mlp",
     "head",   "layer",   "hidden",     "ssm",     "activation", "residual"};
 
 bool speaks_of_arithmetic(std::string_view name) {
@@ -74,7 +74,8 @@ int Fields::integer(std::string_view name, int64_t low, int64_t high) const {
   return int(*n);
 }
 
-int Fields::integer_or(std::string_view name, int64_t low, int64_t high, int fallback) const {
+int Fields::integer_or(std::string_view name, int64_t low, int64_t high,
+                       int fallback) const {
   return has(name) ? integer(name, low, high) : fallback;
 }
 
@@ -88,7 +89,8 @@ double Fields::real(std::string_view name, double low, double high) const {
   return number;
 }
 
-double Fields::real_or(std::string_view name, double low, double high, double fallback) const {
+double Fields::real_or(std::string_view name, double low, double high,
+                       double fallback) const {
   return has(name) ? real(name, low, high) : fallback;
 }
 
@@ -123,7 +125,8 @@ std::vector<std::string> Fields::texts(std::string_view name) const {
   return out;
 }
 
-std::vector<int> Fields::integers(std::string_view name, int64_t low, int64_t high) const {
+std::vector<int> Fields::integers(std::string_view name, int64_t low,
+                                  int64_t high) const {
   const json* value = find(name);
   std::vector<int> out;
   bool good = value && (value->is_array() || value->is_number());
@@ -135,7 +138,8 @@ std::vector<int> Fields::integers(std::string_view name, int64_t low, int64_t hi
       if (good) out.push_back(int(*n));
     }
   }
-  if (!good) refuse(name, fmt::format("an integer or a list of them, {} to {}", low, high));
+  if (!good)
+    refuse(name, fmt::format("an integer or a list of them, {} to {}", low, high));
   return out;
 }
 
@@ -171,9 +175,10 @@ void Fields::refuse_unread() const {
     if (read_.contains(name) || value.is_null()) continue;
     if (value.is_boolean() && !value.get<bool>()) continue;
     if (speaks_of_arithmetic(name)) {
-      fail("{}field '{}' is {}, wanted it absent: it is not known for this model type and "
-           "may change what the model computes",
-           where_, name, shown(value));
+      fail(
+          "{}field '{}' is {}, wanted it absent: it is not known for this model type and "
+          "may change what the model computes",
+          where_, name, shown(value));
     }
     log_info("{}field '{}' is not known and has no effect", where_, name);
   }

@@ -37,7 +37,8 @@ class Fields {
   std::vector<std::string> texts(std::string_view name) const;
   std::vector<int> integers(std::string_view name, int64_t low, int64_t high) const;
   // One integer for each of n layers: a list of n, or one number for all.
-  std::vector<int> per_layer(std::string_view name, int n, int64_t low, int64_t high) const;
+  std::vector<int> per_layer(std::string_view name, int n, int64_t low,
+                             int64_t high) const;
   std::optional<Fields> object(std::string_view name) const;
 
   // Marks fields as known and without effect on the arithmetic.
@@ -61,7 +62,8 @@ class Fields {
 // A JSON object out of a file's text, nested at most 16 levels.  `where` opens messages.
 nlohmann::json parse_object(const std::string& text, const std::string& where);
 
-// GGUF metadata under "ARCH." as a JSON object (arrays of strings left out: vocabularies).
+// GGUF metadata under "ARCH." as a JSON object (arrays of strings left out:
+// vocabularies).
 nlohmann::json metadata_json(const Checkpoint& checkpoint, std::string_view prefix);
 
 }  // namespace ingot

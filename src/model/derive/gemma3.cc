@@ -30,8 +30,9 @@ std::vector<bool> pattern_layers(int n_layers, int pattern) {
 }
 
 std::vector<bool> local_layers(const Fields& config, const Decoder& d) {
-  const int pattern = config.integer_or("sliding_window_pattern", 1, 512,
-                                        config.integer_or("_sliding_window_pattern", 1, 512, 6));
+  const int pattern =
+      config.integer_or("sliding_window_pattern", 1, 512,
+                        config.integer_or("_sliding_window_pattern", 1, 512, 6));
   if (!config.has("layer_types")) return pattern_layers(d.n_layers, pattern);
   const std::vector<std::string> types = config.texts("layer_types");
   if (types.size() != size_t(d.n_layers))
@@ -76,11 +77,13 @@ Recipe derive_gemma3_config(const Checkpoint& checkpoint, const Fields& config) 
     config.refuse("hidden_activation", "gelu_pytorch_tanh");
   d.tied = config.boolean_or("tie_word_embeddings", true);
   d.qkv_bias = d.output_bias = config.boolean_or("attention_bias", false);
-  d.attention_scale = float(
-      1.0 / std::sqrt(config.real_or("query_pre_attn_scalar", 1e-6, 1e9, double(d.head_dim))));
+  d.attention_scale = float(1.0 / std::sqrt(config.real_or("query_pre_attn_scalar", 1e-6,
+                                                           1e9, double(d.head_dim))));
   // The checkpoint's own type rounds the factor: sqrt(1152) is 34 in bfloat16.
-  const DType stored = checkpoint.require(hf_prefix(checkpoint, "embed_tokens.weight") +
-                                          "embed_tokens.weight").view.dtype;
+  const DType stored =
+      checkpoint
+          .require(hf_prefix(checkpoint, "embed_tokens.weight") + "embed_tokens.weight")
+          .view.dtype;
   const float root = std::sqrt(float(d.hidden_size));
   d.embed_scale = stored == DType::bf16  ? bf16_to_f32(f32_to_bf16(root))
                   : stored == DType::f16 ? f16_to_f32(f32_to_f16(root))
@@ -114,7 +117,8 @@ Recipe derive_gemma3_gguf(const Checkpoint& checkpoint, const Fields& fields) {
       float(fields.real_or("attention.scale", 1e-9, 1e9, 1.0 / std::sqrt(scalar)));
   d.logit_softcap = float(fields.real_or("final_logit_softcapping", 0.0, 1e6, 0.0));
   fields.only("attn_logit_softcapping", 0.0);
-  RopeRecipe global = rope_from_gguf(fields, checkpoint, d.head_dim, RopePairing::half_split);
+  RopeRecipe global =
+      rope_from_gguf(fields, checkpoint, d.head_dim, RopePairing::half_split);
   if (!fields.has("rope.freq_base")) global.theta = 1e6;
   RopeRecipe local;
   local.theta = fields.real_or("rope.freq_base_swa", 1e-3, 1e12, 1e4);

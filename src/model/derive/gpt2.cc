@@ -37,11 +37,11 @@ Recipe derive_gpt2_config(const Checkpoint& checkpoint, const Fields& config) {
   if (!config.boolean_or("scale_attn_weights", true)) d.attention_scale = 1.0f;
   config.only("scale_attn_by_inverse_layer_idx", false);
   config.only("add_cross_attention", false);
-  config.ignore({"architectures", "model_type", "torch_dtype", "dtype", "use_cache", "n_ctx",
-                 "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id",
-                 "transformers_version", "attn_pdrop", "embd_pdrop", "resid_pdrop",
-                 "reorder_and_upcast_attn", "_name_or_path", "task_specific_params",
-                 "_num_labels", "finetuning_task"});
+  config.ignore({"architectures", "model_type", "torch_dtype", "dtype", "use_cache",
+                 "n_ctx", "initializer_range", "bos_token_id", "eos_token_id",
+                 "pad_token_id", "transformers_version", "attn_pdrop", "embd_pdrop",
+                 "resid_pdrop", "reorder_and_upcast_attn", "_name_or_path",
+                 "task_specific_params", "_num_labels", "finetuning_task"});
   for (const char* name : {"summary_activation", "summary_first_dropout",
                            "summary_proj_to_labels", "summary_type", "summary_use_proj"})
     config.ignore({name});
@@ -68,7 +68,8 @@ Recipe derive_gpt2_gguf(const Checkpoint& checkpoint, const Fields& fields) {
   d.norm_eps = fields.real("attention.layer_norm_epsilon", 1e-12, 0.1);
   d.activation = Activation::gelu_tanh;
   if (d.n_kv_heads != d.n_heads)
-    fields.refuse("attention.head_count_kv", fmt::format("{}, as many as heads", d.n_heads));
+    fields.refuse("attention.head_count_kv",
+                  fmt::format("{}, as many as heads", d.n_heads));
   set_common(d);
   fields.refuse_unread();
   return build_decoder(d, gguf_decoder_names());

@@ -18,7 +18,8 @@ void read_windows(const Fields& config, const std::string& model_type, Decoder& 
       config.refuse("layer_types", fmt::format("{} entries, one a layer", d.n_layers));
     for (size_t i = 0; i < types.size(); ++i) {
       if (types[i] == "sliding_attention") {
-        if (window == 0) config.refuse("sliding_window", "a window, since layer_types uses one");
+        if (window == 0)
+          config.refuse("sliding_window", "a window, since layer_types uses one");
         d.layer_window[i] = window;
       } else if (types[i] != "full_attention") {
         config.refuse("layer_types", "full_attention or sliding_attention only");
@@ -62,8 +63,8 @@ Recipe derive_llama_gguf(const Checkpoint& checkpoint, const Fields& fields,
                          const std::string& architecture) {
   Decoder d = decoder_from_gguf(checkpoint, fields, architecture);
   d.norm_eps = fields.real("attention.layer_norm_rms_epsilon", 1e-12, 0.1);
-  // Rows of q and k come permuted in this architecture and are put back in half order when
-  // they are read, so the rotation is the half-split one for all.
+  // Rows of q and k come permuted in this architecture and are put back in half order
+  // when they are read, so the rotation is the half-split one for all.
   d.interleaved_qk = architecture == "llama";
   d.ropes = {rope_from_gguf(fields, checkpoint, d.head_dim, RopePairing::half_split)};
   d.qkv_bias = checkpoint.find("blk.0.attn_q.bias") != nullptr;

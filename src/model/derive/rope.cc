@@ -30,9 +30,10 @@ void read_scaling(const Fields& f, RopeRecipe& rope) {
     if (rope.high_freq_factor <= rope.low_freq_factor)
       f.refuse("high_freq_factor", "more than low_freq_factor");
   } else if (type == "dynamic") {
-    f.refuse(field,
-             "default, linear or llama3 (dynamic looks at the length of the whole sequence, "
-             "so an answer would depend on how it was computed)");
+    f.refuse(
+        field,
+        "default, linear or llama3 (dynamic looks at the length of the whole sequence, "
+        "so an answer would depend on how it was computed)");
   } else {
     f.refuse(field, "default, linear or llama3");
   }
@@ -46,8 +47,9 @@ RopeRecipe rope_from_parameters(const Fields& f, int head_dim, double theta) {
   const double part = f.real_or("partial_rotary_factor", 1e-6, 1.0, 1.0);
   rope.rotary_dims = int(double(head_dim) * part);
   if (rope.rotary_dims < 2 || rope.rotary_dims % 2 != 0)
-    f.refuse("partial_rotary_factor",
-             fmt::format("an even number of rotary dimensions, not {}", rope.rotary_dims));
+    f.refuse(
+        "partial_rotary_factor",
+        fmt::format("an even number of rotary dimensions, not {}", rope.rotary_dims));
   read_scaling(f, rope);
   f.refuse_unread();
   return rope;
@@ -66,15 +68,17 @@ RopeRecipe rope_from_config(const Fields& config, int head_dim, double default_t
   return rope;
 }
 
-RopeRecipe rope_from_gguf(const Fields& fields, const Checkpoint& checkpoint, int head_dim,
-                          RopePairing pairing) {
+RopeRecipe rope_from_gguf(const Fields& fields, const Checkpoint& checkpoint,
+                          int head_dim, RopePairing pairing) {
   RopeRecipe rope;
   rope.pairing = pairing;
   rope.theta = fields.real_or("rope.freq_base", 1e-3, 1e12, 10000.0);
   rope.rotary_dims = fields.integer_or("rope.dimension_count", 2, head_dim, head_dim);
   if (rope.rotary_dims % 2 != 0) fields.refuse("rope.dimension_count", "an even number");
-  const bool has_factor = fields.has("rope.scaling.factor") || fields.has("rope.scale_linear");
-  const std::string type = fields.text_or("rope.scaling.type", has_factor ? "linear" : "none");
+  const bool has_factor =
+      fields.has("rope.scaling.factor") || fields.has("rope.scale_linear");
+  const std::string type =
+      fields.text_or("rope.scaling.type", has_factor ? "linear" : "none");
   if (type == "linear") {
     const std::string_view field =
         fields.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
@@ -119,8 +123,9 @@ std::vector<float> rope_inverse_frequencies(const RopeRecipe& rope,
       if (wavelength > low) {
         inv = float(double(inv) / rope.factor);
       } else if (wavelength >= high) {
-        const double smooth = (rope.original_context / wavelength - rope.low_freq_factor) /
-                              (rope.high_freq_factor - rope.low_freq_factor);
+        const double smooth =
+            (rope.original_context / wavelength - rope.low_freq_factor) /
+            (rope.high_freq_factor - rope.low_freq_factor);
         inv = float((1.0 - smooth) * double(inv) / rope.factor + smooth * double(inv));
       }
     }
