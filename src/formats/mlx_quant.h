@@ -1,6 +1,5 @@
-// MLX-quantised weights in safetensors (formats.md 4): which weights are packed, how, and
-// views of their parts.  (Interface as model/weights.cc uses it; engineer `formats` owns
-// and implements this file.)
+// MLX-quantised weights among safetensors: module P is quantised when P.scales exists,
+// with packed codes in P.weight (formats.md 4).
 #pragma once
 
 #include <map>
@@ -14,19 +13,22 @@
 
 namespace ingot {
 
-// Reads config.json's "quantization" (defaults and per-module overrides) and validates every
-// packed weight against it (formats.md 4.6).  Throws Error naming file, tensor, found, wanted.
 class MlxQuantization {
  public:
+  // Reads "quantization" of config.json and checks every quantised module (MX-1 .. MX-7,
+  // but MX-4, which needs the recipe).  Throws Error naming the tensor and the rule.  The
+  // checkpoint must outlive the matrices.
   explicit MlxQuantization(const Checkpoint& checkpoint);
 
-  // The packed matrix behind "NAME.weight", or nothing when it is stored plainly.
-  std::optional<AffineMatrix> find(std::string_view weight_name) const;
-  // The stored tensors that make it up: weight, scales and, for affine, biases.
-  std::vector<std::string> tensors_of(std::string_view weight_name) const;
+  bool empty() const { return matrices_.empty(); }
+  // The matrix behind "P.weight"; nothing when that is an ordinary tensor (or absent).
+  // Stacked experts come as one matrix of all their rows.
+  std::optional<AffineMatrix> find(std::string_view weight) const;
+  // Names of the tensors that the matrix reads: weight, scales, and biases if any.
+  std::vector<std::string> tensors_of(std::string_view weight) const;
 
  private:
-  std::map<std::string, AffineMatrix, std::less<>> matrices_;
+  std::map<std::string, AffineMatrix, std::less<>> matrices_;  // by weight name
 };
 
 }  // namespace ingot
