@@ -11,10 +11,13 @@
 namespace ingot {
 namespace {
 
+// Without f4 (always finite) and q8_k (never stored; its float32 scale times a code may
+// overflow although both are finite).
 std::vector<DType> float_types() {
   std::vector<DType> types;
   for (int i = 0; i < int(DType::count_); ++i)
-    if (can_dequantize(DType(i)) && DType(i) != DType::f4_e2m1) types.push_back(DType(i));
+    if (can_dequantize(DType(i)) && DType(i) != DType::f4_e2m1 && DType(i) != DType::q8_k)
+      types.push_back(DType(i));
   return types;
 }
 
@@ -27,8 +30,8 @@ TEST_P(EveryFloatType, FindsWhatDequantisesToNoNumber) {
   const auto n = size_t(t.group_elements);
   for (size_t at = 0; at < size_t(t.group_bytes); ++at) {
     for (int top : {0x00, 0x3c, 0x7b, 0x7c, 0x7f, 0x80, 0xfc, 0xff}) {
-      // Codes of 0x55 are no zeros, so that an infinite scale shows in every value.
-      std::vector<std::byte> group(size_t(t.group_bytes) * 2, std::byte(0x55));
+      // Codes of 0x35 are no zeros, so that an infinite scale shows in every value.
+      std::vector<std::byte> group(size_t(t.group_bytes) * 2, std::byte(0x35));
       group[size_t(t.group_bytes) + at] = std::byte(top);
       std::vector<float> values(2 * n);
       dequantize_row(GetParam(), group.data(), values);
@@ -41,7 +44,7 @@ TEST_P(EveryFloatType, FindsWhatDequantisesToNoNumber) {
         EXPECT_TRUE(found);  // the NaN exponent, which ggml reads as 2^128
       } else {
         EXPECT_EQ(found.has_value(), any_bad) << "byte " << at << " = " << top;
-        if (found) EXPECT_EQ(*found, int64_t(n));
+        EXPECT_EQ(found.value_or(int64_t(n)), int64_t(n));
       }
     }
   }
