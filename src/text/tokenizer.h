@@ -24,8 +24,8 @@ struct TextRange {
 };
 
 struct EncodeOptions {
-  // Adds what the post-processor adds (begin-of-text, usually).  Chat prompts leave it off:
-  // templates print their own.
+  // Adds what the post-processor adds (begin-of-text, usually).  Chat prompts leave it
+  // off: templates print their own.
   bool add_special = false;
   // Markers such as <|im_end|> in the text become control ids.  When off they are letters
   // like any other; added tokens that are not special still match.
@@ -76,8 +76,8 @@ class Tokenizer {
   std::optional<int> eos_id() const;
   // Whether encode(add_special) puts bos_id() first.
   bool adds_bos() const;
-  // Ids that end an answer as far as the tokenizer's own files say: eos; for GGUF also eot,
-  // eom and the tokens known by their text (architectures.md 18).  A directory's
+  // Ids that end an answer as far as the tokenizer's own files say: eos; for GGUF also
+  // eot, eom and the tokens known by their text (architectures.md 18).  A directory's
   // generation_config.json says more and is the caller's to read.
   const std::vector<int>& end_of_generation_ids() const;
 

@@ -1,0 +1,382 @@
+#include "text/bpe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/utf8.h"
+#include "text/byte_level.h"
+
+namespace ingot {
+namespace {
+
+// Above this many symbols a heap beats looking at every pair again.
+constexpr size_t kShortSpan = 24;
+
+uint64_t pair_key(int left, int right) {
+  return uint64_t(uint32_t(left)) << 32 | uint32_t(right);
+}
+
+size_t scatter(uint64_t key) {
+  return size_t((key ^ key >> 29) * 0x9e3779b97f4a7c15u >> 20);
+}
+
+std::string fallback_text(int byte) { return fmt::format("<0x{:02X}>", byte); }
+
+// Merges until no pair has a rule: the lowest rank first, leftmost on ties.  Returns how
+// many symbols are left, at the front.
+size_t merge_short(std::span<int> symbols, const MergeTable& merges) {
+  std::array<const MergeTable::Rule*, kShortSpan> rules;
+  size_t n = symbols.size();
+  for (size_t i = 0; i + 1 < n; ++i) rules[i] = merges.find(symbols[i], symbols[i + 1]);
+  while (n > 1) {
+    size_t best = n;
+    for (size_t i = 0; i + 1 < n; ++i) {
+      if (rules[i] != nullptr && (best == n || rules[i]->rank < rules[best]->rank))
+        best = i;
+    }
+    if (best == n) break;
+    symbols[best] = rules[best]->result;
+    for (size_t i = best + 1; i + 1 < n; ++i) {
+      symbols[i] = symbols[i + 1];
+      rules[i] = rules[i + 1];  // the last one read is stale, and never used
+    }
+    --n;
+    if (best > 0) rules[best - 1] = merges.find(symbols[best - 1], symbols[best]);
+    if (best + 1 < n) rules[best] = merges.find(symbols[best], symbols[best + 1]);
+  }
+  return n;
+}
+
+struct Candidate {
+  int32_t rank;
+  int32_t position;
+  int32_t result;
+  bool operator>(const Candidate& other) const {
+    return rank != other.rank ? rank > other.rank : position > other.position;
+  }
+};
+
+// The same with a heap.  A merged symbol lives at its left part's place.
+class LongMerge {
+ public:
+  LongMerge(std::span<int> symbols, const MergeTable& merges)
+      : symbols_(symbols),
+        merges_(merges),
+        next_(symbols.size()),
+        previous_(symbols.size()) {
+    CHECK(symbols.size() < size_t(INT32_MAX));
+    std::vector<Candidate> first;
+    first.reserve(symbols.size());
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      next_[i] = int32_t(i + 1);
+      previous_[i] = int32_t(i) - 1;
+      if (i + 1 == symbols.size()) break;
+      if (const auto* rule = merges.find(symbols[i], symbols[i + 1]))
+        first.push_back({rule->rank, int32_t(i), rule->result});
+    }
+    heap_ = Heap(std::greater<>(), std::move(first));
+  }
+
+  size_t run() {
+    while (!heap_.empty()) {
+      const Candidate best = heap_.top();
+      heap_.pop();
+      merge(best);
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < symbols_.size(); i = size_t(next_[i]))
+      symbols_[n++] = symbols_[i];
+    return n;
+  }
+
+ private:
+  using Heap = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
+  static constexpr int kDead = -1;
+
+  void merge(const Candidate& best) {
+    const auto at = size_t(best.position);
+    const auto right = size_t(next_[at]);
+    if (symbols_[at] == kDead || right == symbols_.size()) return;
+    const auto* rule = merges_.find(symbols_[at], symbols_[right]);
+    if (rule == nullptr || rule->result != best.result) return;  // the pair has changed
+    symbols_[at] = best.result;
+    symbols_[right] = kDead;
+    next_[at] = next_[right];
+    if (size_t(next_[at]) < symbols_.size()) {
+      previous_[size_t(next_[at])] = best.position;
+      push(best.position, next_[at]);
+    }
+    if (previous_[at] >= 0) push(previous_[at], best.position);
+  }
+
+  void push(int32_t left, int32_t right) {
+    if (const auto* rule = merges_.find(symbols_[size_t(left)], symbols_[size_t(right)]))
+      heap_.push({rule->rank, left, rule->result});
+  }
+
+  std::span<int> symbols_;
+  const MergeTable& merges_;
+  std::vector<int32_t> next_, previous_;
+  Heap heap_;
+};
+
+}  // namespace
+
+MergeTable::MergeTable(std::span<const MergeRule> rules)
+    : slots_(std::bit_ceil(rules.size() * 2 + 2)) {
+  const size_t mask = slots_.size() - 1;
+  for (const MergeRule& rule : rules) {
+    const uint64_t key = pair_key(rule.left, rule.right);
+    size_t at = scatter(key) & mask;
+    while (slots_[at].key != kEmpty && slots_[at].key != key) at = (at + 1) & mask;
+    slots_[at] = {key, {rule.rank, rule.result}};
+  }
+}
+
+const MergeTable::Rule* MergeTable::find(int left, int right) const {
+  const size_t mask = slots_.size() - 1;
+  const uint64_t key = pair_key(left, right);
+  size_t at = scatter(key) & mask;
+  while (slots_[at].key != kEmpty) {
+    if (slots_[at].key == key) return &slots_[at].rule;
+    at = (at + 1) & mask;
+  }
+  return nullptr;
+}
+
+BpeModel::BpeModel(BpeDefinition definition, SpanUnit unit, std::string source)
+    : definition_(std::move(definition)),
+      source_(std::move(source)),
+      merges_(definition_.merges) {
+  const Vocabulary& vocabulary = definition_.vocabulary;
+  for (int byte = 0; byte < 256; ++byte) {
+    byte_symbols_[size_t(byte)] =
+        vocabulary.find(byte_letter(uint8_t(byte))).value_or(-1);
+    every_byte_has_a_symbol_ &= byte_symbols_[size_t(byte)] >= 0;
+    fallback_ids_[size_t(byte)] = definition_.byte_fallback
+                                      ? vocabulary.find(fallback_text(byte)).value_or(-1)
+                                      : -1;
+  }
+  if (!definition_.unk_token.empty()) unk_id_ = vocabulary.find(definition_.unk_token);
+  for (size_t i = 0; i < definition_.loose_letters.size(); ++i)
+    CHECK(loose_letters_.add(definition_.loose_letters[i], int(i)));
+  if (unit == SpanUnit::characters) find_joined_letters();
+  definition_.merges = {};  // merges_ has them
+}
+
+// A token made by merges has, at each place between two of its letters, been joined there
+// by one rule, whose left token ends with the letter before and whose right token begins
+// with the letter after.  So letters that no rule brings together are never in one token.
+void BpeModel::find_joined_letters() {
+  if (!definition_.continuing_subword_prefix.empty() ||
+      !definition_.end_of_word_suffix.empty())
+    return;  // tokens do not begin and end with letters of the text
+  struct Ends {
+    int first = -1;
+    int last = -1;
+  };
+  std::vector<Ends> ends(size_t(vocabulary().size()) + definition_.loose_letters.size());
+  const auto letter_id = [&](std::string_view letter) {
+    if (const auto id = vocabulary().find(letter)) return *id;
+    const auto loose = loose_letters_.find(letter);
+    return loose ? vocabulary().size() + *loose : -1;
+  };
+  const auto find_ends = [&](int token) {
+    Ends& found = ends[size_t(token)];
+    if (token >= vocabulary().size()) found = {token, token};
+    if (found.first >= 0) return found;
+    const std::string_view text = *vocabulary().text(token);
+    if (text.empty()) return found;
+    size_t last = text.size() - 1;
+    while (last > 0 && (uint8_t(text[last]) & 0xc0) == 0x80) --last;
+    found.first = letter_id(text.substr(0, size_t(decode_utf8(text, 0).length)));
+    found.last = letter_id(text.substr(last));
+    return found;
+  };
+  std::vector<bool> is_fallback(ends.size());
+  for (const int id : fallback_ids_) {
+    if (id >= 0) is_fallback[size_t(id)] = true;
+  }
+  std::vector<MergeRule> joined;
+  joined.reserve(definition_.merges.size());
+  for (const MergeRule& rule : definition_.merges) {
+    // A byte token is a symbol of its own; its text's letters say nothing.
+    if (is_fallback[size_t(rule.left)] || is_fallback[size_t(rule.right)]) return;
+    const int left = find_ends(rule.left).last;
+    const int right = find_ends(rule.right).first;
+    if (left >= 0 && right >= 0) joined.push_back({left, right, 0, 0});
+  }
+  const auto key = [](const MergeRule& rule) { return pair_key(rule.left, rule.right); };
+  std::ranges::sort(joined, {}, key);
+  joined.erase(std::ranges::unique(joined, {}, key).begin(), joined.end());
+  joined_letters_.emplace(joined);
+}
+
+// Appends one letter of the span as symbols.  An unknown letter waits in pending_unk (-1:
+// none), so that fuse_unk can join it to the next; byte tokens pass it by, as in the
+// reference.
+void BpeModel::append_letter(std::string_view letter, std::vector<int>& symbols,
+                             int& pending_unk) const {
+  if (const auto id = vocabulary().find(letter)) {
+    if (pending_unk >= 0) symbols.push_back(std::exchange(pending_unk, -1));
+    symbols.push_back(*id);
+    return;
+  }
+  if (const auto loose = loose_letters_.find(letter)) {
+    if (pending_unk >= 0) symbols.push_back(std::exchange(pending_unk, -1));
+    symbols.push_back(vocabulary().size() + *loose);
+    return;
+  }
+  const auto fallback = [&](char byte) { return fallback_ids_[uint8_t(byte)]; };
+  if (definition_.byte_fallback &&
+      std::ranges::all_of(letter, [&](char byte) { return fallback(byte) >= 0; })) {
+    for (const char byte : letter) symbols.push_back(fallback(byte));
+    return;
+  }
+  if (definition_.unk_token.empty()) return;  // the letter disappears
+  if (!unk_id_)
+    fail("{}: model.unk_token: \"{}\" is not in the vocabulary, wanted for \"{}\"",
+         source_, printable_text(definition_.unk_token), printable_text(letter));
+  if (pending_unk >= 0 && !definition_.fuse_unk) symbols.push_back(pending_unk);
+  pending_unk = *unk_id_;
+}
+
+void BpeModel::encode(std::string_view span, std::vector<int>& ids) const {
+  if (definition_.ignore_merges) {
+    if (const auto id = vocabulary().find(span)) {
+      ids.push_back(*id);
+      return;
+    }
+  }
+  std::vector<int> symbols;
+  symbols.reserve(span.size());
+  int pending_unk = -1;
+  const bool decorated = !definition_.continuing_subword_prefix.empty() ||
+                         !definition_.end_of_word_suffix.empty();
+  std::string decorated_letter;
+  for (size_t i = 0; i < span.size();) {
+    const auto length = size_t(decode_utf8(span, i).length);
+    std::string_view letter = span.substr(i, length);
+    if (decorated) {
+      decorated_letter = i > 0 ? definition_.continuing_subword_prefix : "";
+      decorated_letter += letter;
+      if (i + length == span.size()) decorated_letter += definition_.end_of_word_suffix;
+      letter = decorated_letter;
+    }
+    append_letter(letter, symbols, pending_unk);
+    i += length;
+  }
+  if (pending_unk >= 0) symbols.push_back(pending_unk);
+
+  // Cut where nothing can join, and merge each part.
+  for (size_t begin = 0; begin < symbols.size();) {
+    size_t end = begin + 1;
+    while (end < symbols.size() &&
+           (!joined_letters_ || joined_letters_->find(symbols[end - 1], symbols[end])))
+      ++end;
+    append_merged(std::span(symbols).subspan(begin, end - begin), ids);
+    begin = end;
+  }
+}
+
+void BpeModel::encode_bytes(std::string_view bytes, std::vector<int>& ids) const {
+  const bool plain = every_byte_has_a_symbol_ && !definition_.ignore_merges &&
+                     definition_.continuing_subword_prefix.empty() &&
+                     definition_.end_of_word_suffix.empty();
+  if (!plain) {
+    // ignore_merges asks for the whole span first; spans are short, so spell it out.
+    const std::string letters = to_byte_letters(bytes);
+    const bool only_whole = every_byte_has_a_symbol_ &&
+                            definition_.continuing_subword_prefix.empty() &&
+                            definition_.end_of_word_suffix.empty();
+    if (!only_whole) return encode(letters, ids);
+    if (const auto id = vocabulary().find(letters)) {
+      ids.push_back(*id);
+      return;
+    }
+  }
+  if (bytes.size() <= kShortSpan) {
+    std::array<int, kShortSpan> symbols;
+    for (size_t i = 0; i < bytes.size(); ++i)
+      symbols[i] = byte_symbols_[uint8_t(bytes[i])];
+    return append_merged(std::span(symbols).first(bytes.size()), ids);
+  }
+  std::vector<int> symbols(bytes.size());
+  for (size_t i = 0; i < bytes.size(); ++i) symbols[i] = byte_symbols_[uint8_t(bytes[i])];
+  append_merged(symbols, ids);
+}
+
+void BpeModel::append_merged(std::span<int> symbols, std::vector<int>& ids) const {
+  const size_t n = symbols.size() <= kShortSpan ? merge_short(symbols, merges_)
+                                                : LongMerge(symbols, merges_).run();
+  for (const int symbol : symbols.first(n)) {
+    if (symbol < vocabulary().size()) {
+      ids.push_back(symbol);
+    } else {
+      append_loose(symbol, ids);
+    }
+  }
+}
+
+void BpeModel::append_loose(int symbol, std::vector<int>& ids) const {
+  const size_t index = size_t(symbol - vocabulary().size());
+  const std::string& letter = definition_.loose_letters[index];
+  const bool bytes = std::ranges::all_of(
+      letter, [&](char byte) { return fallback_ids_[uint8_t(byte)] >= 0; });
+  if (bytes) {
+    for (const char byte : letter) ids.push_back(fallback_ids_[uint8_t(byte)]);
+  } else if (unk_id_ &&
+             (ids.empty() || ids.back() != *unk_id_ || !definition_.fuse_unk)) {
+    ids.push_back(*unk_id_);
+  }
+}
+
+void merge_rules_by_score(BpeDefinition& definition, std::span<const float> scores,
+                          const std::vector<bool>& mergeable) {
+  const Vocabulary& vocabulary = definition.vocabulary;
+  const int n_tokens = vocabulary.size();
+  CHECK(scores.size() == size_t(n_tokens) && mergeable.size() == size_t(n_tokens));
+
+  std::vector<float> levels(scores.begin(), scores.end());
+  std::ranges::sort(levels, std::greater<>());
+  levels.erase(std::ranges::unique(levels).begin(), levels.end());
+  std::map<std::string, int, std::less<>> loose;
+
+  // The id of a part of a token: a token that may be made, or any single letter.
+  const auto part_id = [&](std::string_view part) -> int {
+    if (const auto id = vocabulary.find(part); id && mergeable[size_t(*id)]) return *id;
+    if (size_t(decode_utf8(part, 0).length) != part.size()) return -1;
+    if (const auto id = vocabulary.find(part)) return *id;
+    const auto [at, fresh] =
+        loose.try_emplace(std::string(part), n_tokens + int(loose.size()));
+    return at->second;
+  };
+  for (int id = 0; id < n_tokens; ++id) {
+    const auto text = vocabulary.text(id);
+    if (!text || !mergeable[size_t(id)] || vocabulary.find(*text) != id) continue;
+    const auto rank =
+        std::ranges::lower_bound(levels, scores[size_t(id)], std::greater<>());
+    for (size_t cut = 0; cut < text->size();) {
+      cut += size_t(decode_utf8(*text, cut).length);
+      if (cut == text->size()) break;
+      const int left = part_id(text->substr(0, cut));
+      if (left < 0) continue;
+      const int right = part_id(text->substr(cut));
+      if (right < 0) continue;
+      definition.merges.push_back({left, right, id, int(rank - levels.begin())});
+    }
+  }
+  definition.loose_letters.resize(loose.size());
+  for (const auto& [letter, id] : loose)
+    definition.loose_letters[size_t(id - n_tokens)] = letter;
+}
+
+}  // namespace ingot
