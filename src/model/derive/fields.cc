@@ -133,7 +133,9 @@ std::vector<int> Fields::integers(std::string_view name, int64_t low,
   if (good) {
     const json list = value->is_array() ? *value : json::array({*value});
     for (const json& item : list) {
-      const std::optional<int64_t> n = as_integer(item);
+      // Flags one a layer are booleans in GGUF.
+      const std::optional<int64_t> n =
+          item.is_boolean() ? std::optional<int64_t>(item.get<bool>()) : as_integer(item);
       good = good && n && *n >= low && *n <= high;
       if (good) out.push_back(int(*n));
     }
