@@ -60,6 +60,8 @@ int run_main(int argc, char** argv) {
   app.require_subcommand(1);
   Action action;
   add_run(app, action);
+  add_chat(app, action);
+  add_inspect(app, action);
   add_store(app, action);
   add_text(app, action);
   add_eval(app, action);
