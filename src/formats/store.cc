@@ -77,7 +77,9 @@ std::vector<fs::path> directories_in(const fs::path& path) {
     std::error_code ignored;
     if (it->is_directory(ignored)) found.push_back(it->path());
   }
-  if (error) fail("{}: cannot be read: {}", printable(path), error.message());
+  if (error)
+    throw Error(fmt::format("{}: cannot be read: {}", printable(path), error.message()),
+                kStoreHint);
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -26,8 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kLockPoll = std::chrono::milliseconds(100);
-constexpr const char* kUnwritableHint =
-    "INGOT_HOME names another place for the store: a directory that you can write to";
 
 std::string random_name() {
   std::random_device device;
@@ -36,7 +34,7 @@ std::string random_name() {
 
 [[noreturn]] void fail_write(const fs::path& path, std::string_view what, int error) {
   throw Error(fmt::format("{}: {}: {}", printable(path), what, std::strerror(error)),
-              error == EACCES || error == EPERM || error == EROFS ? kUnwritableHint : "");
+              error == EACCES || error == EPERM || error == EROFS ? kStoreHint : "");
 }
 
 // True when `path` is still the file that `fd` has open.
@@ -183,7 +181,7 @@ void make_directories(const fs::path& path) {
   if (!error && fs::is_directory(path, error)) return;
   throw Error(fmt::format("{}: cannot be created: {}", printable(path),
                           error ? error.message() : "not a directory"),
-              kUnwritableHint);
+              kStoreHint);
 }
 
 void sync_directory(const fs::path& path) {

@@ -49,6 +49,8 @@ inline constexpr std::string_view kTrashDirectory = ".trash";
 inline constexpr std::string_view kEntryFile = ".ingot.json";    // of a finished model
 inline constexpr std::string_view kProgressFile = ".pull.json";  // of an unfinished one
 inline constexpr std::string_view kLockFile = ".lock";
+inline constexpr const char* kStoreHint =
+    "INGOT_HOME names another place for the store: a directory that you can write to";
 inline constexpr std::string_view kCopyPrefix =
     "copy-";  // KEY of a local copy: not resumed
 
