@@ -8,10 +8,12 @@
 #include "base/check.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/for_rows.h"
+#include "ops/testing_faults.h"
 
 namespace ingot::cpu {
 namespace {
 
+constexpr int kRowsPerItem = 8;  // rows that share widened keys
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 size_t element_bytes(KvType type) {
@@ -51,7 +53,7 @@ const int32_t* page_table(const Batch& batch, int row) {
          size_t(sequence) * size_t(batch.max_pages);
 }
 
-// The running softmax of the query heads that share a KV head.
+// A running softmax of each query.
 struct Softmax {
   float* acc = nullptr;  // [n_queries, value_dim]
   float* max = nullptr;  // [n_queries]
@@ -63,112 +65,195 @@ struct Softmax {
   }
 };
 
+// Neighbouring rows of one sequence and the query heads of one KV head: they read the
+// same keys and values, which are widened once for all.  Query r * group + g is row r's.
 struct Work {
   const Kernels& kernels;
   const PageParts& parts;
   const AttentionArgs& args;
   std::byte* pages;
-  const int32_t* table;
-  const float* queries;
-  int n_queries;
-  int kv_head;
-  float* scores;   // [n_queries, kPageTokens]
-  float* rescale;  // [n_queries]
+  int group;       // query heads that share the KV head
+  float* queries;  // [n_rows * group, key_dim]
+  float* scores;   // [n_rows * group, kPageTokens]
+  float* keys;     // [kPageTokens, key_dim]
+  float* values;   // [kPageTokens, value_dim]
   Softmax split;
   Softmax total;
+  // Of the item at hand:
+  const int32_t* table = nullptr;
+  int kv_head = 0;
+  int n_rows = 0;
+  int position = 0;  // of the first row
+
+  int n_queries() const { return n_rows * group; }
+  // First key that row r sees.
+  int begin(int r) const {
+    const int window = args.window + (fault("window") ? 1 : 0);
+    const int first = args.window > 0 ? std::max(0, position + r - window + 1) : 0;
+    return fault("mask") && first < position + r ? first + 1 : first;
+  }
+  int end(int r) const { return position + r + 1; }
 };
 
-float exp_of(const Kernels& k, float x) {
-  k.exp_sum(&x, 1, 0.0f);
-  return x;
+// exp(a - b), by the same code as every other weight.
+float exp_of(const Kernels& k, float a, float b) {
+  k.exp_sum(&a, 1, b);
+  return a;
 }
 
-// An all -inf row has no largest score to subtract.
+// A row of nothing but -inf has no largest score to subtract.
 float shift_of(float largest) { return largest == kMinusInfinity ? 0.0f : largest; }
 
-void add_page(const Work& w, int page_index, int first, int count) {
+const float* widened(const Kernels& kernels, const KvRun& run, int n, float* scratch) {
+  if (run.type == KvType::f32) return reinterpret_cast<const float*>(run.data);
+  kernels.widen_kv(run, n, scratch);
+  return scratch;
+}
+
+// One query meets keys [first, first + count) of a page, of which scores and values
+// begin at first.
+void add_to_softmax(const Work& w, int q, float* scores, const float* values, int count) {
+  const int dim = w.parts.layout.value_dim;
+  if (w.args.softcap > 0.0f) w.kernels.soft_cap(scores, count, w.args.softcap);
+  const float largest = std::max(w.kernels.max(scores, count), w.split.max[q]);
+  const float shift = shift_of(largest);
+  const float rescale = exp_of(w.kernels, w.split.max[q], shift);
+  w.split.sum[q] = w.split.sum[q] * rescale + w.kernels.exp_sum(scores, count, shift);
+  w.split.max[q] = largest;
+  w.kernels.accumulate(scores, count, values, dim, rescale, w.split.acc + q * dim);
+}
+
+// Keys [begin, end), all in one page, meet every row that sees them.
+void add_page(const Work& w, int begin, int end) {
   const KvLayout& layout = w.parts.layout;
-  std::byte* page = w.pages + size_t(w.table[page_index]) * w.parts.page_bytes;
+  std::byte* page = w.pages + size_t(w.table[begin / kPageTokens]) * w.parts.page_bytes;
+  const int slot = begin % kPageTokens;
+  const int count = end - begin;
   const bool q8 = layout.type == KvType::q8;
-  const size_t skip = size_t(first) * element_bytes(layout.type);
-  const KvRun keys{w.parts.keys(page, w.kv_head) + skip * size_t(layout.key_dim),
-                   q8 ? w.parts.key_scales(page, w.kv_head) + first : nullptr,
-                   layout.type, layout.key_dim};
-  const KvRun values{w.parts.values(page, w.kv_head) + skip * size_t(layout.value_dim),
-                     q8 ? w.parts.value_scales(page, w.kv_head) + first : nullptr,
-                     layout.type, layout.value_dim};
-  w.kernels.scores(w.queries, size_t(layout.key_dim), w.n_queries, keys, count,
-                   w.args.scale, w.scores);
-  for (int q = 0; q < w.n_queries; ++q) {
-    float* scores = w.scores + q * kPageTokens;
-    if (w.args.softcap > 0.0f) w.kernels.soft_cap(scores, count, w.args.softcap);
-    const float page_max = w.kernels.max(scores, count);
-    const float largest = std::max(page_max, w.split.max[q]);
-    const float shift = shift_of(largest);
-    w.rescale[q] = exp_of(w.kernels, w.split.max[q] - shift);
-    w.split.sum[q] =
-        w.split.sum[q] * w.rescale[q] + w.kernels.exp_sum(scores, count, shift);
-    w.split.max[q] = largest;
-  }
-  w.kernels.accumulate(w.scores, w.rescale, w.n_queries, values, count, w.split.acc,
-                       size_t(layout.value_dim));
-}
-
-void merge_split(const Work& w) {
-  const int dim = w.parts.layout.value_dim;
-  for (int q = 0; q < w.n_queries; ++q) {
-    const float largest = std::max(w.total.max[q], w.split.max[q]);
-    const float shift = shift_of(largest);
-    const float old_factor = exp_of(w.kernels, w.total.max[q] - shift);
-    const float new_factor = exp_of(w.kernels, w.split.max[q] - shift);
-    w.total.sum[q] = w.total.sum[q] * old_factor + w.split.sum[q] * new_factor;
-    w.total.max[q] = largest;
-    float* acc = w.total.acc + q * dim;
-    const float* part = w.split.acc + q * dim;
-    for (int i = 0; i < dim; ++i) acc[i] = acc[i] * old_factor + part[i] * new_factor;
+  const size_t skip = size_t(slot) * element_bytes(layout.type);
+  const KvRun key_run{w.parts.keys(page, w.kv_head) + skip * size_t(layout.key_dim),
+                      q8 ? w.parts.key_scales(page, w.kv_head) + slot : nullptr,
+                      layout.type, layout.key_dim};
+  const KvRun value_run{w.parts.values(page, w.kv_head) + skip * size_t(layout.value_dim),
+                        q8 ? w.parts.value_scales(page, w.kv_head) + slot : nullptr,
+                        layout.type, layout.value_dim};
+  const float* keys = widened(w.kernels, key_run, count, w.keys);
+  const float* values = widened(w.kernels, value_run, count, w.values);
+  w.kernels.scores(w.queries, w.n_queries(), keys, count, layout.key_dim, w.args.scale,
+                   w.scores);
+  for (int q = 0; q < w.n_queries(); ++q) {
+    const int first = std::max(w.begin(q / w.group), begin) - begin;
+    const int last = std::min(w.end(q / w.group), end) - begin;
+    if (first < last)
+      add_to_softmax(w, q, w.scores + q * kPageTokens + first,
+                     values + first * layout.value_dim, last - first);
   }
 }
 
-void finish(const Work& w, float* out) {
+void merge_split(const Work& w, int q) {
   const int dim = w.parts.layout.value_dim;
-  for (int q = 0; q < w.n_queries; ++q) {
-    float factor = 1.0f;
-    float sum = w.total.sum[q];
-    if (w.args.sinks.data != nullptr) {
-      const float sink = host<const float>(w.args.sinks)[w.kv_head * w.n_queries + q];
-      const float shift = shift_of(std::max(w.total.max[q], sink));
-      factor = exp_of(w.kernels, w.total.max[q] - shift);
-      sum = sum * factor + exp_of(w.kernels, sink - shift);
+  const float shift = shift_of(std::max(w.total.max[q], w.split.max[q]));
+  const float old_factor = exp_of(w.kernels, w.total.max[q], shift);
+  const float new_factor = exp_of(w.kernels, w.split.max[q], shift);
+  w.total.sum[q] = w.total.sum[q] * old_factor + w.split.sum[q] * new_factor;
+  w.total.max[q] = std::max(w.total.max[q], w.split.max[q]);
+  float* acc = w.total.acc + q * dim;
+  const float* part = w.split.acc + q * dim;
+  for (int i = 0; i < dim; ++i) acc[i] = acc[i] * old_factor + part[i] * new_factor;
+}
+
+void finish(const Work& w, int q, float* out) {
+  const int dim = w.parts.layout.value_dim;
+  float factor = 1.0f;
+  float sum = w.total.sum[q];
+  if (w.args.sinks.data != nullptr) {
+    const float sink = host<const float>(w.args.sinks)[w.kv_head * w.group + q % w.group];
+    const float shift = shift_of(std::max(w.total.max[q], sink));
+    factor = exp_of(w.kernels, w.total.max[q], shift);
+    sum = sum * factor + exp_of(w.kernels, sink, shift);
+  }
+  for (int i = 0; i < dim; ++i) out[i] = w.total.acc[q * dim + i] * factor / sum;
+}
+
+// The keys that any row sees, split by split.  A row's own splits and pages are the same
+// whichever rows stand beside it.
+void attend(const Work& w) {
+  const int dim = w.parts.layout.value_dim;
+  const int last_end = w.end(w.n_rows - 1);
+  w.total.clear(w.n_queries(), dim);
+  int begin = w.begin(0);
+  while (begin < last_end) {
+    const int split_end =
+        std::min(last_end, (begin / kAttentionSplit + 1) * kAttentionSplit);
+    w.split.clear(w.n_queries(), dim);
+    const int split_begin = begin;
+    while (begin < split_end) {
+      const int end = std::min(split_end, (begin / kPageTokens + 1) * kPageTokens);
+      add_page(w, begin, end);
+      begin = end;
     }
-    for (int i = 0; i < dim; ++i)
-      out[q * dim + i] = w.total.acc[q * dim + i] * factor / sum;
+    for (int q = 0; q < w.n_queries(); ++q)
+      if (w.begin(q / w.group) < split_end && w.end(q / w.group) > split_begin)
+        merge_split(w, q);
   }
 }
 
-void attend(const Work& w, int position, float* out) {
-  const int dim = w.parts.layout.value_dim;
-  const int begin = w.args.window > 0 ? std::max(0, position - w.args.window + 1) : 0;
-  w.total.clear(w.n_queries, dim);
-  for (int split = begin / kAttentionSplit; split <= position / kAttentionSplit;
-       ++split) {
-    w.split.clear(w.n_queries, dim);
-    const int split_begin = std::max(begin, split * kAttentionSplit);
-    const int split_end = std::min(position + 1, (split + 1) * kAttentionSplit);
-    for (int page = split_begin / kPageTokens; page * kPageTokens < split_end; ++page) {
-      const int first = std::max(split_begin - page * kPageTokens, 0);
-      const int end = std::min(split_end - page * kPageTokens, kPageTokens);
-      add_page(w, page, first, end - first);
-    }
-    merge_split(w);
-  }
-  finish(w, out);
+// Floats of scratch that `n_queries` queries need.
+size_t scratch_floats(const KvLayout& l, int n_queries) {
+  const size_t per_query =
+      size_t(l.key_dim) + kPageTokens + 2 * (size_t(l.value_dim) + 2);
+  return size_t(n_queries) * per_query +
+         size_t(kPageTokens) * size_t(l.key_dim + l.value_dim);
+}
+
+// Lays scratch out for items of at most n_rows rows.
+Work make_work(const Kernels& kernels, const PageParts& parts, const AttentionArgs& args,
+               std::byte* pages, int n_rows, float* scratch) {
+  const KvLayout& l = parts.layout;
+  const int group = args.n_heads / l.n_kv_heads;
+  const int n = n_rows * group;
+  const auto take = [&](int count) {
+    float* taken = scratch;
+    scratch += count;
+    return taken;
+  };
+  return Work{.kernels = kernels,
+              .parts = parts,
+              .args = args,
+              .pages = pages,
+              .group = group,
+              .queries = take(n * l.key_dim),
+              .scores = take(n * kPageTokens),
+              .keys = take(kPageTokens * l.key_dim),
+              .values = take(kPageTokens * l.value_dim),
+              .split = {take(n * l.value_dim), take(n), take(n)},
+              .total = {take(n * l.value_dim), take(n), take(n)}};
+}
+
+// Rows [first, end) of one sequence, one KV head.
+void attend_rows(Work& w, Rows out, Rows q, const Batch& batch, int first, int end) {
+  const KvLayout& l = w.parts.layout;
+  w.table = page_table(batch, first);
+  w.n_rows = end - first;
+  w.position = host<const int32_t>(batch.positions)[first];
+  CHECK((w.position + w.n_rows - 1) / kPageTokens < batch.max_pages);
+  const int row_floats = w.group * l.key_dim;
+  for (int r = 0; r < w.n_rows; ++r)
+    std::copy_n(host_row(q, first + r) + w.kv_head * row_floats, row_floats,
+                w.queries + r * row_floats);
+  attend(w);
+  for (int i = 0; i < w.n_queries(); ++i)
+    finish(w, i,
+           host_row(out, first + i / w.group) +
+               (w.kv_head * w.group + i % w.group) * l.value_dim);
 }
 
 }  // namespace
 
 void CpuOps::grow_attention_scratch(size_t floats) {
   for (ThreadScratch& s : scratch_)
-    s.attention.resize(std::max(s.attention.size(), floats));
+    if (s.attention.buffer().bytes < floats * sizeof(float))
+      s.attention = allocate(floats * sizeof(float));
 }
 
 void CpuOps::kv_append(const KvPages& kv, Rows k, Rows v, const Batch& batch) {
@@ -205,35 +290,25 @@ void CpuOps::attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
   CHECK(q.n_rows == batch.n_tokens && out.n_rows == batch.n_tokens);
   CHECK(args.head_dim == l.key_dim && args.n_heads % l.n_kv_heads == 0);
   CHECK(q.width == args.n_heads * l.key_dim && out.width == args.n_heads * l.value_dim);
-  const int n_queries = args.n_heads / l.n_kv_heads;
-  const size_t per_query = size_t(kPageTokens) + 2 * size_t(l.value_dim) + 5;
-  grow_attention_scratch(size_t(n_queries) * per_query);
-  const int32_t* positions = host<const int32_t>(batch.positions);
-  pool_.parallel_for(q.n_rows * l.n_kv_heads, 1, [&](WorkRange range) {
-    float* scratch = scratch_[size_t(range.thread)].attention.data();
-    const auto take = [&](int count) {
-      float* taken = scratch;
-      scratch += count;
-      return taken;
-    };
-    Work w{.kernels = kernels_,
-           .parts = parts,
-           .args = args,
-           .pages = host<std::byte>(kv.pages),
-           .table = nullptr,
-           .queries = nullptr,
-           .n_queries = n_queries,
-           .kv_head = 0,
-           .scores = take(n_queries * kPageTokens),
-           .rescale = take(n_queries),
-           .split = {take(n_queries * l.value_dim), take(n_queries), take(n_queries)},
-           .total = {take(n_queries * l.value_dim), take(n_queries), take(n_queries)}};
+  // Rows that share widened keys; fewer when there are threads to feed.
+  const int n_items = q.n_rows * l.n_kv_heads;
+  const int block = std::clamp(n_items / (4 * pool_.n_threads()), 1, kRowsPerItem);
+  const int n_blocks = (q.n_rows + block - 1) / block;
+  grow_attention_scratch(scratch_floats(l, block * (args.n_heads / l.n_kv_heads)));
+  const int32_t* sequences = host<const int32_t>(batch.sequences);
+  pool_.parallel_for(n_blocks * l.n_kv_heads, 1, [&](WorkRange range) {
+    Work w = make_work(kernels_, parts, args, host<std::byte>(kv.pages), block,
+                       host<float>(scratch_[size_t(range.thread)].attention.buffer()));
     for (int item = range.begin; item < range.end; ++item) {
-      const int row = item / l.n_kv_heads;
       w.kv_head = item % l.n_kv_heads;
-      w.table = page_table(batch, row);
-      w.queries = host_row(q, row) + w.kv_head * n_queries * l.key_dim;
-      attend(w, positions[row], host_row(out, row) + w.kv_head * n_queries * l.value_dim);
+      int first = item / l.n_kv_heads * block;
+      const int block_end = std::min(first + block, q.n_rows);
+      while (first < block_end) {  // a block may hold the end of one sequence and more
+        int end = first + 1;
+        while (end < block_end && sequences[end] == sequences[first]) ++end;
+        attend_rows(w, out, q, batch, first, end);
+        first = end;
+      }
     }
   });
 }

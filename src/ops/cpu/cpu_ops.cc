@@ -58,9 +58,11 @@ std::unique_ptr<Weight> CpuOps::pack(std::span<const WeightRows> parts) {
 }
 
 void CpuOps::reserve(int max_tokens, int max_width, int max_positions) {
-  (void)max_positions;  // attention's scratch depends on heads alone
+  (void)max_positions;  // attention's scratch depends on the heads alone
   grow_scratch(max_tokens, max_width);
-  grow_attention_scratch(size_t(max_width) * 3 + size_t(max_width) / 8 * kPageTokens);
+  // Enough for any heads of 8 columns and more whose queries are max_width wide; of these
+  // pages only those that a real layout uses are ever touched.
+  grow_attention_scratch(size_t(max_width) * 256);
 }
 
 // ---- rows ---------------------------------------------------------------------------
@@ -71,7 +73,8 @@ void CpuOps::embed(Rows out, const Weight& table, const Batch& batch, float scal
   CHECK(out.n_rows == batch.n_tokens && out.width == weight.n_cols);
   for (int t = 0; t < out.n_rows; ++t) {
     float* row = host_row(out, t);
-    counters_.weight_bytes += read_row(weight, tokens[t], {row, size_t(out.width)});
+    counters_.weight_bytes +=
+        read_row(kernels_, weight, tokens[t], {row, size_t(out.width)});
     if (scale == 1.0f) continue;
     for (int i = 0; i < out.width; ++i) row[i] *= scale;
   }
@@ -84,7 +87,7 @@ void CpuOps::add_position_embed(Rows x, const Weight& table, const Batch& batch)
   grow_scratch(1, x.width);
   std::span<float> row{scratch_[0].logits.data(), size_t(x.width)};
   for (int t = 0; t < x.n_rows; ++t) {
-    counters_.weight_bytes += read_row(weight, positions[t], row);
+    counters_.weight_bytes += read_row(kernels_, weight, positions[t], row);
     kernels_.add(host_row(x, t), row.data(), x.width);
   }
 }

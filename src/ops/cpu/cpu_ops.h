@@ -16,7 +16,7 @@ namespace ingot::cpu {
 struct ThreadScratch {
   std::vector<float> logits;     // [max_width] a sampled row, adjusted
   std::vector<int> candidates;   // [max_width] tokens that may be chosen
-  std::vector<float> attention;  // partial sums of one work item
+  Memory attention;              // what one work item of attention keeps
   std::vector<TileGroup> tiles;  // one chunk of unpacked weights
   std::vector<float> values;     // the same as float32
   std::vector<float> acc;        // [tokens a pass][8]
@@ -88,10 +88,9 @@ class CpuOps : public Ops {
   ActMode act_;
   ThreadPool pool_;
   std::vector<ThreadScratch> scratch_;  // one a thread
-  std::vector<std::byte> act_storage_;  // quantised activations
+  Memory act_memory_;                   // quantised activations
   ActGroup* acts_ = nullptr;
   size_t act_stride_ = 0;  // groups from one token to the next
-  int max_act_groups_ = 0;
   OpsCounters counters_;
 };
 

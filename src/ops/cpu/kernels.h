@@ -15,16 +15,19 @@ constexpr int kGroupCols = 32;   // columns that share an activation scale
 constexpr int kChunkCols = 256;  // columns unpacked at once: the largest quant group
 constexpr int kChunkGroups = kChunkCols / kGroupCols;
 
-// 32 activations as int8: x[i] is about scale * code[i].  One cache line.
+// 32 activations as int8: x[i] is about scale * code[i].  One cache line.  The sums are
+// whole numbers below 2^24: exact as float32.
 struct alignas(64) ActGroup {
   int8_t code[kGroupCols];
   float scale;
-  int32_t sum[2];       // of the codes of each half
+  float sum[2];         // of the codes of each half
   float scaled_sum[2];  // scale * sum[h]
-  int32_t sum_both;
+  float sum_both;
   float scaled_sum_both;
-  int32_t unused;
+  float unused;
 };
+// Smaller groups become zero: the scale's inverse must stay finite.
+constexpr float kSmallestActivation = 0x1p-100f;
 static_assert(sizeof(ActGroup) == 64);
 
 // 8 weight rows x 32 columns, unpacked: value = scale * (code + zero) + offset, with one
@@ -51,7 +54,7 @@ struct WeightSegment;  // packed.h
 using UnpackTile = void (*)(const WeightSegment& segment, int tile, int first_group,
                             int n_groups, TileGroup* out);
 
-// How keys or values of one page and head lie: n rows of `dim` elements.
+// How keys or values of one page and head lie: rows of `dim` elements.
 struct KvRun {
   const std::byte* data = nullptr;
   const float* scales = nullptr;  // q8: one a row
@@ -65,6 +68,8 @@ struct Kernels {
   // ---- matmul
   // n_groups * 32 activations of a row.
   void (*quantise)(const float* x, int n_groups, ActGroup* out);
+  // Unpacks segments that have a layout.
+  UnpackTile unpack;
   // acc[t][row] += the products of tokens t with n_groups groups.  acts + t * act_stride
   // is token t's first group.
   void (*dot_int8)(const TileGroup* w, const TileFormat& format, int n_groups,
@@ -95,16 +100,17 @@ struct Kernels {
   int (*argmax)(const float* x, int n);  // lowest index of the largest; -1: only NaN
 
   // ---- attention
-  // scores[q][j] = scale * (query q . key j), rows of scores kPageTokens apart.  Columns
-  // n_keys and on of a row of scores may be overwritten.
-  void (*scores)(const float* queries, size_t query_stride, int n_queries,
-                 const KvRun& keys, int n_keys, float scale, float* scores);
-  float (*max)(const float* x, int n);  // n >= 1
+  // n rows as float32, exactly (q8: scale * code).
+  void (*widen_kv)(const KvRun& run, int n, float* out);
+  // scores[q][j] = scale * (query q . key j), rows of scores kPageTokens apart.
+  void (*scores)(const float* queries, int n_queries, const float* keys, int n_keys,
+                 int dim, float scale, float* scores);
+  float (*max)(const float* x, int n);  // passes over NaN; n >= 1
   // x = exp(x - shift); returns their sum.
   float (*exp_sum)(float* x, int n, float shift);
-  // acc[q][i] = acc[q][i] * rescale[q] + sum over j of weights[q][j] * value j [i]
-  void (*accumulate)(const float* weights, const float* rescale, int n_queries,
-                     const KvRun& values, int n_values, float* acc, size_t acc_stride);
+  // acc = acc * rescale + sum over j of weights[j] * values[j]       values: [n, dim]
+  void (*accumulate)(const float* weights, int n, const float* values, int dim,
+                     float rescale, float* acc);
   // Stores one key or value; returns the q8 scale, 0 for other types.
   float (*store)(const float* x, int n, KvType type, std::byte* out);
 };

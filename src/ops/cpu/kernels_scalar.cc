@@ -5,37 +5,53 @@
 
 #include "base/half.h"
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/tile_layout.h"
 
 namespace ingot::cpu {
 namespace {
 
 // ---- matmul -------------------------------------------------------------------------
 
-void quantise_group(const float* x, ActGroup& out) {
+// The largest magnitude, or NaN when a value is not finite: then the scale is NaN and
+// carries it into every result.
+float largest_magnitude(const float* x, int n) {
   float largest = 0.0f;
-  for (int i = 0; i < kGroupCols; ++i) {
-    const float magnitude = std::fabs(x[i]);
-    largest = magnitude > largest ? magnitude : largest;
+  for (int i = 0; i < n; ++i) {
+    if (!std::isfinite(x[i])) return std::numeric_limits<float>::quiet_NaN();
+    largest = std::fabs(x[i]) > largest ? std::fabs(x[i]) : largest;
   }
-  // A NaN or infinity must reach the result: the scale carries it.
-  bool finite = true;
-  for (int i = 0; i < kGroupCols; ++i) finite = finite && std::isfinite(x[i]);
-  const float scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
-  const float inverse = scale > 0.0f ? 127.0f / largest : 0.0f;
-  int32_t sum[2] = {0, 0};
+  return largest;
+}
+
+// 1 / scale, 0 where every code shall be 0.
+float inverse_scale(float largest) {
+  return largest >= kSmallestActivation ? 127.0f / largest : 0.0f;
+}
+float scale_of(float largest) {
+  return largest < kSmallestActivation ? 0.0f : largest / 127.0f;
+}
+
+// Rounds to nearest even.  Within -127 .. 127, since |x * inverse| < 127.5.
+int8_t code_of(float x, float inverse) {
+  return inverse == 0.0f ? int8_t(0) : int8_t(std::nearbyint(x * inverse));
+}
+
+void quantise_group(const float* x, ActGroup& out) {
+  const float largest = largest_magnitude(x, kGroupCols);
+  const float inverse = inverse_scale(largest);
+  int sum[2] = {0, 0};
   for (int i = 0; i < kGroupCols; ++i) {
-    const float code = finite ? std::nearbyint(x[i] * inverse) : 1.0f;
-    out.code[i] = int8_t(code > 127.0f ? 127.0f : code < -127.0f ? -127.0f : code);
+    out.code[i] = code_of(x[i], inverse);
     sum[i / 16] += out.code[i];
   }
-  out.scale = scale;
+  out.scale = scale_of(largest);
   for (int h = 0; h < 2; ++h) {
-    out.sum[h] = sum[h];
-    out.scaled_sum[h] = scale * float(sum[h]);
+    out.sum[h] = float(sum[h]);
+    out.scaled_sum[h] = out.scale * out.sum[h];
   }
-  out.sum_both = sum[0] + sum[1];
-  out.scaled_sum_both = scale * float(out.sum_both);
-  out.unused = 0;
+  out.sum_both = out.sum[0] + out.sum[1];
+  out.scaled_sum_both = out.scale * out.sum_both;
+  out.unused = 0.0f;
 }
 
 void quantise(const float* x, int n_groups, ActGroup* out) {
@@ -55,11 +71,12 @@ float dot_group(const TileGroup& w, const TileFormat& f, int row, const ActGroup
     sums[c / 16] += code_at(w, f.range, row, c) * y.code[c];
   if (f.halves) {
     for (int h = 0; h < 2; ++h) {
-      acc += (w.scale[h][row] * y.scale) * float(sums[h] + f.zero * y.sum[h]);
+      acc += (w.scale[h][row] * y.scale) * (float(sums[h]) + float(f.zero) * y.sum[h]);
       if (f.offsets) acc += w.offset[h][row] * y.scaled_sum[h];
     }
   } else {
-    acc += (w.scale[0][row] * y.scale) * float(sums[0] + sums[1] + f.zero * y.sum_both);
+    acc += (w.scale[0][row] * y.scale) *
+           (float(sums[0] + sums[1]) + float(f.zero) * y.sum_both);
     if (f.offsets) acc += w.offset[0][row] * y.scaled_sum_both;
   }
   return acc;
@@ -186,37 +203,35 @@ int argmax(const float* x, int n) {
 
 // ---- attention ----------------------------------------------------------------------
 
-float element(const KvRun& run, int row, int i) {
-  const size_t at = size_t(row) * size_t(run.dim) + size_t(i);
+void widen_kv(const KvRun& run, int n, float* out) {
+  const int count = n * run.dim;
   switch (run.type) {
     case KvType::f32:
-      return reinterpret_cast<const float*>(run.data)[at];
+      std::memcpy(out, run.data, size_t(count) * sizeof(float));
+      return;
     case KvType::f16:
-      return f16_to_f32(reinterpret_cast<const uint16_t*>(run.data)[at]);
+      return widen_f16(reinterpret_cast<const uint16_t*>(run.data), count, out);
     case KvType::bf16:
-      return bf16_to_f32(reinterpret_cast<const uint16_t*>(run.data)[at]);
+      return widen_bf16(reinterpret_cast<const uint16_t*>(run.data), count, out);
     case KvType::q8:
-      return float(reinterpret_cast<const int8_t*>(run.data)[at]);
+      for (int i = 0; i < count; ++i)
+        out[i] = run.scales[i / run.dim] * float(int8_t(run.data[i]));
   }
-  return 0.0f;
 }
 
-void scores(const float* queries, size_t query_stride, int n_queries, const KvRun& keys,
-            int n_keys, float scale, float* out) {
+void scores(const float* queries, int n_queries, const float* keys, int n_keys, int dim,
+            float scale, float* out) {
   for (int q = 0; q < n_queries; ++q)
     for (int j = 0; j < n_keys; ++j) {
       float dot = 0.0f;
-      for (int i = 0; i < keys.dim; ++i)
-        dot += queries[size_t(q) * query_stride + size_t(i)] * element(keys, j, i);
-      if (keys.type == KvType::q8) dot *= keys.scales[j];
+      for (int i = 0; i < dim; ++i) dot += queries[q * dim + i] * keys[j * dim + i];
       out[q * kPageTokens + j] = dot * scale;
     }
 }
 
 float max(const float* x, int n) {
-  float largest = x[0];
-  for (int i = 1; i < n; ++i)
-    largest = x[i] > largest || std::isnan(x[i]) ? x[i] : largest;
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
 }
 
@@ -229,35 +244,18 @@ float exp_sum(float* x, int n, float shift) {
   return total;
 }
 
-void accumulate(const float* weights, const float* rescale, int n_queries,
-                const KvRun& values, int n_values, float* acc, size_t acc_stride) {
-  for (int q = 0; q < n_queries; ++q) {
-    float* row = acc + size_t(q) * acc_stride;
-    for (int i = 0; i < values.dim; ++i) row[i] *= rescale[q];
-    for (int j = 0; j < n_values; ++j) {
-      const float weight = values.type == KvType::q8
-                               ? weights[q * kPageTokens + j] * values.scales[j]
-                               : weights[q * kPageTokens + j];
-      for (int i = 0; i < values.dim; ++i) row[i] += weight * element(values, j, i);
-    }
-  }
+void accumulate(const float* weights, int n, const float* values, int dim, float rescale,
+                float* acc) {
+  for (int i = 0; i < dim; ++i) acc[i] *= rescale;
+  for (int j = 0; j < n; ++j)
+    for (int i = 0; i < dim; ++i) acc[i] += weights[j] * values[j * dim + i];
 }
 
 float store_q8(const float* x, int n, std::byte* out) {
-  float largest = 0.0f;
-  bool finite = true;
-  for (int i = 0; i < n; ++i) {
-    largest = std::fabs(x[i]) > largest ? std::fabs(x[i]) : largest;
-    finite = finite && std::isfinite(x[i]);
-  }
-  const float scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
-  const float inverse = scale > 0.0f ? 127.0f / largest : 0.0f;
-  for (int i = 0; i < n; ++i) {
-    const float code = finite ? std::nearbyint(x[i] * inverse) : 1.0f;
-    const float bounded = code > 127.0f ? 127.0f : code < -127.0f ? -127.0f : code;
-    out[i] = std::byte(uint8_t(int8_t(bounded)));
-  }
-  return scale;
+  const float largest = largest_magnitude(x, n);
+  const float inverse = inverse_scale(largest);
+  for (int i = 0; i < n; ++i) out[i] = std::byte(uint8_t(code_of(x[i], inverse)));
+  return scale_of(largest);
 }
 
 float store(const float* x, int n, KvType type, std::byte* out) {
@@ -278,6 +276,7 @@ const Kernels& scalar_kernels() {
   static constexpr Kernels kTable = {
       .isa = "scalar",
       .quantise = quantise,
+      .unpack = unpack_layout,
       .dot_int8 = dot_int8,
       .tile_to_f32 = tile_to_f32,
       .dot_f32 = dot_f32,
@@ -293,6 +292,7 @@ const Kernels& scalar_kernels() {
       .soft_cap = soft_cap,
       .all_finite = all_finite,
       .argmax = argmax,
+      .widen_kv = widen_kv,
       .scores = scores,
       .max = max,
       .exp_sum = exp_sum,

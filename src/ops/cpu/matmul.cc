@@ -22,15 +22,11 @@ void CpuOps::grow_scratch(int max_tokens, int max_width) {
   }
   // An odd number of lines, so that equal columns of tokens fall into different sets.
   const size_t stride = size_t((max_width + kGroupCols - 1) / kGroupCols) | 1;
-  const size_t bytes = (size_t(max_tokens) * stride + 1) * sizeof(ActGroup);
-  if (bytes <= act_storage_.size() && stride <= act_stride_) return;
   act_stride_ = std::max(stride, act_stride_);
-  act_storage_.resize(std::max(
-      act_storage_.size(), (size_t(max_tokens) * act_stride_ + 1) * sizeof(ActGroup)));
-  const auto address = reinterpret_cast<uintptr_t>(act_storage_.data());
-  constexpr size_t kLine = sizeof(ActGroup);
-  acts_ = reinterpret_cast<ActGroup*>(act_storage_.data() +
-                                      (kLine - address % kLine) % kLine);
+  const size_t bytes = size_t(max_tokens) * act_stride_ * sizeof(ActGroup);
+  if (bytes <= act_memory_.buffer().bytes) return;
+  act_memory_ = allocate(bytes);  // pages that stay untouched cost nothing
+  acts_ = host<ActGroup>(act_memory_.buffer());
 }
 
 namespace {
@@ -60,7 +56,7 @@ void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens,
 
 void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out, Rows x,
                          const float* bias, ThreadScratch& scratch) {
-  const bool int8 = s.quantised() && act_ == ActMode::automatic;
+  const bool int8 = s.has_codes() && act_ == ActMode::automatic;
   for (int t0 = 0; t0 < x.n_rows; t0 += kPassTokens) {
     const int n_tokens = std::min(kPassTokens, x.n_rows - t0);
     float* acc = scratch.acc.data();
@@ -69,24 +65,21 @@ void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out, Rows x,
       const int n_cols = std::min(kChunkCols, s.n_cols - c0);
       const int n_groups = n_cols / kGroupCols;
       const float* values = scratch.values.data();
-      if (s.quantised()) {
+      if (s.has_codes())
         s.unpack(s, tile, c0 / kGroupCols, n_groups, scratch.tiles.data());
-        if (int8) {
-          kernels_.dot_int8(scratch.tiles.data(), s.format, n_groups,
-                            acts_ + size_t(t0) * act_stride_ + c0 / kGroupCols,
-                            act_stride_, n_tokens, acc);
-          continue;
-        }
+      if (int8) {
+        kernels_.dot_int8(scratch.tiles.data(), s.format, n_groups,
+                          acts_ + size_t(t0) * act_stride_ + c0 / kGroupCols, act_stride_,
+                          n_tokens, acc);
+        continue;
+      }
+      if (s.has_codes())
         kernels_.tile_to_f32(scratch.tiles.data(), s.format, n_groups,
                              scratch.values.data());
-      } else if (s.kind == SegmentKind::f32) {
+      else if (s.kind == SegmentKind::f32)
         values = reinterpret_cast<const float*>(s.tile(tile)) + c0 * kTileRows;
-      } else {
-        const auto widen =
-            s.kind == SegmentKind::f16 ? kernels_.f16_to_f32 : kernels_.bf16_to_f32;
-        widen(reinterpret_cast<const uint16_t*>(s.tile(tile)) + c0 * kTileRows,
-              n_cols * kTileRows, scratch.values.data());
-      }
+      else
+        tile_values(kernels_, s, tile, c0, n_cols, scratch.values.data());
       const float* row = host_row(x, t0) + c0;
       if (fault("summation_order") && x.n_rows > 1)
         dot_backwards(kernels_, values, n_cols, row, size_t(x.stride), n_tokens, acc);
@@ -115,7 +108,7 @@ void CpuOps::matmul(Rows out, Rows x, const Weight& w, const Buffer& bias) {
   if (x.n_rows == 0) return;
   grow_scratch(x.n_rows, x.width);
   bool quantised = false;
-  for (const WeightSegment& s : weight.segments) quantised = quantised || s.quantised();
+  for (const WeightSegment& s : weight.segments) quantised = quantised || s.has_codes();
   if (quantised && act_ == ActMode::automatic)
     for_rows(x.n_rows, x.width, [&](int t) {
       kernels_.quantise(host_row(x, t), x.width / kGroupCols,

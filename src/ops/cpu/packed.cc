@@ -1,10 +1,13 @@
 #include "ops/cpu/packed.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "ops/cpu/pack_tiles.h"
 #include "tensor/dequantize.h"
 
 namespace ingot::cpu {
@@ -88,76 +91,84 @@ void pack_stored(WeightSegment& s, const WeightRows& part) {
     std::memcpy(s.data + size_t(r) * *row_size, part.row(r), *row_size);
 }
 
-// ---- groups: affine matrices --------------------------------------------------------
+// ---- tiles --------------------------------------------------------------------------
 
-void unpack_tile_groups(const WeightSegment& s, int tile, int first_group, int n_groups,
-                        TileGroup* out) {
-  std::memcpy(static_cast<void*>(out),
-              s.tile(tile) + size_t(first_group) * sizeof(TileGroup),
-              size_t(n_groups) * sizeof(TileGroup));
+void use_layout(WeightSegment& s, const Kernels& kernels, const TileLayout& layout) {
+  s.kind = SegmentKind::tiles;
+  s.layout = layout;
+  s.format = layout.format;
+  s.unpack = kernels.unpack;
+  allocate_tiles(s, size_t(s.n_cols / layout.span_cols) * layout.span_bytes());
 }
 
-void pack_affine(WeightSegment& s, const AffineMatrix& m) {
-  s.kind = SegmentKind::groups;
-  const int zero = m.bits == 8 ? 128 : 0;
-  s.format = {.range = CodeRange::s8, .zero = zero, .halves = true, .offsets = true};
-  s.unpack = unpack_tile_groups;
-  const int n_groups = s.n_cols / kGroupCols;
-  allocate_tiles(s, size_t(n_groups) * sizeof(TileGroup));
-  std::vector<uint8_t> codes(size_t(s.n_cols));
-  std::vector<float> scales(size_t(m.groups_per_row()));
-  std::vector<float> biases(size_t(m.groups_per_row()));
+void pack_mxfp8(WeightSegment& s, const AffineMatrix& m) {
+  s.kind = SegmentKind::mxfp8;
+  const size_t n_scales = size_t(m.groups_per_row());
+  allocate_tiles(s, (n_scales + size_t(s.n_cols)) * kTileRows);
   for (int r = 0; r < s.n_rows; ++r) {
-    unpack_affine_codes(m, r, codes);
-    unpack_affine_scales(m, r, scales, biases);
-    auto* out =
-        reinterpret_cast<TileGroup*>(s.data + size_t(r / kTileRows) * s.tile_bytes);
-    for (int c = 0; c < s.n_cols; ++c)
-      out[c / kGroupCols].code[c % kGroupCols / 4][r % kTileRows][c % 4] =
-          uint8_t(codes[size_t(c)] - zero);
-    for (int h = 0; h < 2 * n_groups; ++h) {
-      const size_t group = size_t(h * 16 / m.group_size);
-      out[h / 2].scale[h % 2][r % kTileRows] = scales[group];
-      out[h / 2].offset[h % 2][r % kTileRows] = biases[group];
-    }
+    std::byte* tile = s.data + size_t(r / kTileRows) * s.tile_bytes + r % kTileRows;
+    const std::byte* scales = m.scales.data() + size_t(r) * n_scales;
+    const std::byte* codes = m.codes.data() + size_t(r) * size_t(s.n_cols);
+    for (size_t i = 0; i < n_scales; ++i) tile[i * kTileRows] = scales[i];
+    for (size_t c = 0; c < size_t(s.n_cols); ++c)
+      tile[(n_scales + c) * kTileRows] = codes[c];
   }
 }
 
-WeightSegment pack_segment(const WeightRows& part) {
+void mxfp8_values(const WeightSegment& s, int tile, int first_col, int n_cols,
+                  float* values) {
+  static const auto code_values = [] {
+    std::array<float, 256> table;
+    for (int i = 0; i < 256; ++i) table[size_t(i)] = f8_e4m3_to_f32(uint8_t(i));
+    return table;
+  }();
+  const std::byte* scales = s.tile(tile);
+  const std::byte* codes = scales + size_t(s.n_cols / kGroupCols) * kTileRows;
+  for (int c = first_col; c < first_col + n_cols; ++c)
+    for (int r = 0; r < kTileRows; ++r) {
+      const auto exponent = uint8_t(scales[c / kGroupCols * kTileRows + r]);
+      const auto code = uint8_t(codes[c * kTileRows + r]);
+      values[(c - first_col) * kTileRows + r] =
+          f8_e8m0_to_f32(exponent) * code_values[code];
+    }
+}
+
+void pack_affine(WeightSegment& s, const Kernels& kernels, const WeightRows& part) {
+  const AffineMatrix& m = *part.affine;
+  if (m.mode == AffineMode::mxfp8) return pack_mxfp8(s, m);
+  if (s.n_cols % kGroupCols != 0) return pack_as_f32(s, part);  // an odd half of nvfp4
+  TileLayout layout = affine_layout(m.bits, m.group_size, m.scale_dtype);
+  if (m.mode == AffineMode::mxfp4) layout = tile_layout(DType::mxfp4);
+  if (m.mode == AffineMode::nvfp4) {
+    layout = tile_layout(DType::nvfp4);
+    layout.span_cols = kGroupCols;
+  }
+  use_layout(s, kernels, layout);
+  pack_affine_rows(s, m);
+}
+
+WeightSegment pack_segment(const Kernels& kernels, const WeightRows& part) {
   WeightSegment s;
   s.dtype = part.dtype;
   s.n_rows = part.n_rows;
   s.n_cols = part.n_cols;
   if (part.affine) {
-    if (part.affine->mode == AffineMode::affine)
-      pack_affine(s, *part.affine);
-    else
-      pack_as_f32(s, part);
+    pack_affine(s, kernels, part);
   } else if (part.dtype == DType::f32) {
     pack_scalars(s, part, SegmentKind::f32, 4);
   } else if (part.dtype == DType::f16) {
     pack_scalars(s, part, SegmentKind::f16, 2);
   } else if (part.dtype == DType::bf16) {
     pack_scalars(s, part, SegmentKind::bf16, 2);
+  } else if (const TileLayout layout = tile_layout(part.dtype); layout.bits != 0) {
+    use_layout(s, kernels, layout);
+    for (int r = 0; r < s.n_rows; ++r) pack_ggml_row(s, r, part.row(r));
   } else if (is_quantised(part.dtype)) {
     pack_stored(s, part);
   } else {
     pack_as_f32(s, part);
   }
   return s;
-}
-
-float scalar_at(const WeightSegment& s, int row, int col) {
-  const std::byte* tile = s.tile(row / kTileRows);
-  const size_t at = size_t(col) * kTileRows + size_t(row % kTileRows);
-  if (s.kind == SegmentKind::f32) {
-    float value;
-    std::memcpy(&value, tile + at * 4, 4);
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, tile + at * 2, 2);
-  return s.kind == SegmentKind::f16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
 // A row out of its tile, exactly: scale * (code + zero) + offset as the format defines
@@ -185,14 +196,27 @@ void read_tile_row(const WeightSegment& s, int row, std::span<float> out) {
 
 }  // namespace
 
-std::unique_ptr<PackedWeight> pack_weight(const Kernels&,
+void tile_values(const Kernels& kernels, const WeightSegment& s, int tile, int first_col,
+                 int n_cols, float* values) {
+  if (s.kind == SegmentKind::mxfp8) return mxfp8_values(s, tile, first_col, n_cols, values);
+  const size_t skip = size_t(first_col) * kTileRows;
+  const size_t count = size_t(n_cols) * kTileRows;
+  if (s.kind == SegmentKind::f32) {
+    std::memcpy(values, s.tile(tile) + skip * sizeof(float), count * sizeof(float));
+    return;
+  }
+  const auto widen = s.kind == SegmentKind::f16 ? kernels.f16_to_f32 : kernels.bf16_to_f32;
+  widen(reinterpret_cast<const uint16_t*>(s.tile(tile)) + skip, int(count), values);
+}
+
+std::unique_ptr<PackedWeight> pack_weight(const Kernels& kernels,
                                           std::span<const WeightRows> parts) {
   auto weight = std::make_unique<PackedWeight>();
   for (const WeightRows& part : parts) {
     CHECK(part.n_rows >= 0 && part.n_cols >= 1);
     if (weight->segments.empty()) weight->n_cols = part.n_cols;
     CHECK(part.n_cols == weight->n_cols);
-    WeightSegment segment = pack_segment(part);
+    WeightSegment segment = pack_segment(kernels, part);
     segment.first_row = weight->n_rows;
     weight->n_rows += segment.n_rows;
     weight->n_tiles += segment.n_tiles;
@@ -202,16 +226,23 @@ std::unique_ptr<PackedWeight> pack_weight(const Kernels&,
   return weight;
 }
 
-size_t read_row(const PackedWeight& weight, int row, std::span<float> out) {
+size_t read_row(const Kernels& kernels, const PackedWeight& weight, int row,
+                std::span<float> out) {
   CHECK(row >= 0 && row < weight.n_rows && out.size() == size_t(weight.n_cols));
   size_t i = 0;
   while (row >= weight.segments[i].first_row + weight.segments[i].n_rows) ++i;
   const WeightSegment& s = weight.segments[i];
   const int local = row - s.first_row;
-  if (s.quantised()) {
+  if (s.has_codes()) {
     read_tile_row(s, local, out);
-  } else {
-    for (int c = 0; c < s.n_cols; ++c) out[size_t(c)] = scalar_at(s, local, c);
+    return s.tile_bytes / kTileRows;
+  }
+  float values[kChunkCols * kTileRows];
+  for (int c0 = 0; c0 < s.n_cols; c0 += kChunkCols) {
+    const int n = std::min(kChunkCols, s.n_cols - c0);
+    tile_values(kernels, s, local / kTileRows, c0, n, values);
+    for (int c = 0; c < n; ++c)
+      out[size_t(c0 + c)] = values[c * kTileRows + local % kTileRows];
   }
   return s.tile_bytes / kTileRows;
 }

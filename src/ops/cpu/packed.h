@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/tile_layout.h"
 #include "ops/ops.h"
 
 namespace ingot::cpu {
@@ -15,8 +16,9 @@ enum class SegmentKind : uint8_t {
   f32,     // tiles [n_cols, 8] of float32
   f16,     // the same of float16
   bf16,    // the same of bfloat16
-  stored,  // 8 rows as the file has them, one after the other
-  groups,  // TileGroup
+  tiles,   // quantised, as tile_layout.h says
+  stored,  // quantised, 8 rows as the file has them, one after the other
+  mxfp8,   // tiles of E8M0 exponents [n_cols / 32, 8], then E4M3 codes [n_cols, 8]
 };
 
 // Rows of one type.
@@ -28,13 +30,14 @@ struct WeightSegment {
   int n_cols = 0;
   int n_tiles = 0;
   size_t tile_bytes = 0;
-  TileFormat format;
-  UnpackTile unpack = nullptr;  // quantised kinds
+  TileLayout layout;            // kind tiles
+  TileFormat format;            // of what unpack gives
+  UnpackTile unpack = nullptr;  // kinds tiles and stored: those that meet int8
   std::unique_ptr<std::byte[]> owned;
   std::byte* data = nullptr;  // aligned to 64
 
   const std::byte* tile(int i) const { return data + size_t(i) * tile_bytes; }
-  bool quantised() const { return unpack != nullptr; }
+  bool has_codes() const { return unpack != nullptr; }
   int rows_in_tile(int i) const {
     return n_rows - i * kTileRows < kTileRows ? n_rows - i * kTileRows : kTileRows;
   }
@@ -49,7 +52,12 @@ class PackedWeight : public Weight {
 std::unique_ptr<PackedWeight> pack_weight(const Kernels& kernels,
                                           std::span<const WeightRows> parts);
 
+// values[n_cols][8]: columns first_col and on of a tile whose kind has no codes, exactly.
+void tile_values(const Kernels& kernels, const WeightSegment& segment, int tile,
+                 int first_col, int n_cols, float* values);
+
 // out[n_cols] = row `row` of the stacked weight.  Returns the bytes read.
-size_t read_row(const PackedWeight& weight, int row, std::span<float> out);
+size_t read_row(const Kernels& kernels, const PackedWeight& weight, int row,
+                std::span<float> out);
 
 }  // namespace ingot::cpu

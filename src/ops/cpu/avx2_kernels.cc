@@ -1,0 +1,19 @@
+// The AVX2 table; needs FMA and F16C beside it.
+#include "ops/cpu/avx2.h"
+
+namespace ingot::cpu {
+
+const Kernels& avx2_kernels() {
+  static const Kernels table = [] {
+    Kernels t = scalar_kernels();
+    t.isa = "avx2";
+    add_avx2_matmul(t);
+    add_avx2_rows(t);
+    add_avx2_activations(t);
+    add_avx2_attention(t);
+    return t;
+  }();
+  return table;
+}
+
+}  // namespace ingot::cpu
