@@ -1,0 +1,30 @@
+// For tests: a call that must end in a one-line Error that says where and why.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace ingot {
+
+// `call` must throw Error whose one line holds every one of `words`.
+inline void expect_refused(std::string_view what, const std::function<void()>& call,
+                           const std::vector<std::string>& words) {
+  try {
+    call();
+    ADD_FAILURE() << what << ": accepted, wanted a refusal with " << words.front();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << what << ": " << message;
+    EXPECT_LT(message.size(), 700u) << what << ": " << message;
+    for (const std::string& word : words)
+      EXPECT_NE(message.find(word), std::string::npos)
+          << what << ": wanted '" << word << "' in: " << message;
+  }
+}
+
+}  // namespace ingot
