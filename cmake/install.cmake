@@ -23,6 +23,6 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/ingotConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/ingotConfig.cmake ${PROJECT_BINARY_DIR}/ingotConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/packages.cmake
         DESTINATION ${package_dir})
-if(TARGET ingot_cli)
-  install(TARGETS ingot_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET ingot)
+  install(TARGETS ingot RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -1,14 +1,27 @@
 #!/bin/bash
 # Installs a build under a fresh prefix, builds the project in this folder against it, from
-# another folder, and runs both programs.    tests/package/run.sh BUILD_DIR
+# another folder, and runs both programs.  The library must continue the qwen3 fixture's
+# prompts with the tokens of transformers.    tests/package/run.sh BUILD_DIR
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix"
-cp "$here/CMakeLists.txt" "$here"/*.cc "$work/"
+cp "$here/CMakeLists.txt" "$here/main.cc" "$work/"
 cmake -S "$work" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix"
 cmake --build "$work/build"
 "$work/prefix/bin/ingot" --version
-"$work/build/uses_ingot"
+
+tar -xJf "$here/../data/fixtures.tar.xz" -C "$work" qwen3
+python3 - "$work" <<'PYTHON'
+import json, subprocess, sys
+work = sys.argv[1]
+for prompt in json.load(open(f"{work}/qwen3/golden.json"))["prompts"]:
+    wanted = prompt["greedy"]
+    got = subprocess.run([f"{work}/build/uses_ingot", f"{work}/qwen3", str(len(wanted)),
+                          *map(str, prompt["ids"])], check=True, capture_output=True, text=True)
+    tokens = [int(word) for word in got.stdout.split()]
+    assert tokens == wanted, f"{len(prompt['ids'])} prompt tokens: got {tokens}, wanted {wanted}"
+    print(f"package: {len(wanted)} tokens equal after {len(prompt['ids'])}")
+PYTHON
