@@ -62,6 +62,8 @@ int run_main(int argc, char** argv) {
   add_run(app, action);
   add_chat(app, action);
   add_inspect(app, action);
+  add_bench(app, action);
+  add_doctor(app, action);
   add_store(app, action);
   add_text(app, action);
   add_eval(app, action);

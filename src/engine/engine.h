@@ -32,6 +32,7 @@ class Engine {
   Engine(const Model& model, const EngineOptions& options);
 
   int context() const { return context_; }
+  int chunk() const { return chunk_; }
   const Model& model() const { return model_; }
   size_t state_bytes() const { return state_.bytes; }
 
@@ -53,10 +54,11 @@ class Engine {
   // pieces of at most max_logit_rows) and, where `hidden` is set, the hidden states of
   // every chunk.
   struct RowSink {
-    std::function<void(int first_token, int n_rows, const float* rows, int width)> logits;
+    std::function<void(int first_token, int n_rows, const float* rows, int width)>
+        logits = {};
     std::function<void(int index, int first_token, int n_rows, const float* rows,
                        int width)>
-        hidden;
+        hidden = {};
     int first_logits = 0;  // positions before this one, counted in `tokens`, are skipped
   };
   void evaluate(Sequence& sequence, std::span<const int> tokens, const RowSink& sink);

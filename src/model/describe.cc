@@ -162,7 +162,7 @@ ParameterCount count_parameters(const Recipe& recipe) {
   if (recipe.head) add(head, *recipe.head);
   out.head = head.all;
   out.total = out.embedding + linear.all + norms + out.head;
-  out.matmul = linear.matrix + (recipe.head ? head.matrix : count(recipe.embed));
+  out.layer_matrices = linear.matrix;
   return out;
 }
 

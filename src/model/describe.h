@@ -22,10 +22,9 @@ std::string to_lines(const std::vector<Fact>& facts);
 // Values in every matrix and vector that the recipe names; a tied head counts once.
 struct ParameterCount {
   uint64_t total = 0;
-  uint64_t embedding = 0;  // token and learned position embeddings
-  uint64_t head = 0;       // 0 when tied
-  // What a token is multiplied with: all matrices of the layers and the head.
-  uint64_t matmul = 0;
+  uint64_t embedding = 0;       // token and learned position embeddings
+  uint64_t head = 0;            // 0 when tied
+  uint64_t layer_matrices = 0;  // what every token is multiplied with, the head left out
 };
 ParameterCount count_parameters(const Recipe& recipe);
 

@@ -1,0 +1,72 @@
+// `ingot bench`: speed of prefill and decode, as fractions of what the machine can do.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace ingot {
+
+enum class BenchKind { prefill, decode };
+
+// "pp512", "tg128@d4096".
+struct BenchTest {
+  BenchKind kind = BenchKind::prefill;
+  int n_tokens = 0;
+  int depth = 0;  // tokens in the sequence before
+};
+std::string name(const BenchTest& test);
+
+struct BenchTiming {
+  BenchTest test;
+  std::vector<double> seconds;        // one a repeat, after a warm-up
+  double weight_bytes_per_token = 0;  // read, as the backend counts them
+  double state_bytes_per_token = 0;   // keys and values read
+  double tokens_per_s() const;        // the median
+  double spread() const;              // fastest minus slowest repeat, tokens/s
+};
+
+// Cost of a pass over n_rows rows, each with its logits.
+struct VerifyTiming {
+  int n_rows = 0;
+  double seconds = 0;   // median
+  double relative = 0;  // to one row
+};
+
+double median(std::vector<double> values);
+
+// Bytes of keys and values that one token at `position` reads, windows counted.
+double state_bytes_read(const Recipe& recipe, KvType type, int position);
+
+// Multiplications and additions of one token at `position`, without the head.
+double layer_operations(const Recipe& recipe, int position);
+
+// Times tests on one engine, deepest contexts last.  Throws Error of kind interrupted on
+// Ctrl-C.
+class BenchRunner {
+ public:
+  BenchRunner(const Model& model, Engine& engine, KvType type, int n_repeats);
+  BenchTiming time(const BenchTest& test);
+  std::vector<VerifyTiming> time_verify(int max_rows, int depth);
+
+ private:
+  void fill(int depth);  // sequence_ then holds `depth` tokens
+  double run_once(const BenchTest& test);
+  double state_bytes_per_token(const BenchTest& test) const;
+
+  const Model& model_;
+  Engine& engine_;
+  KvType type_;
+  int n_repeats_;
+  Sequence sequence_;
+  Sampler sampler_;  // greedy
+  std::vector<int> tokens_;
+};
+
+// Seeded token ids: the same in every run.
+std::vector<int> bench_tokens(int count, int vocab_size);
+
+}  // namespace ingot
