@@ -1,7 +1,8 @@
 #!/bin/bash
 # Installs a build under a fresh prefix, builds the project in this folder against it, from
 # another folder, and runs both programs.  The library must continue the qwen3 fixture's
-# prompts with the tokens of transformers.    tests/package/run.sh BUILD_DIR
+# prompts with the tokens of transformers.  Needs ./check's .venv.
+#     tests/package/run.sh BUILD_DIR
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,14 +15,18 @@ cmake --build "$work/build"
 "$work/prefix/bin/ingot" --version
 
 tar -xJf "$here/../data/fixtures.tar.xz" -C "$work" qwen3
-python3 - "$work" <<'PYTHON'
-import json, subprocess, sys
+root=$(cd "$here/../.." && pwd)
+cd "$root"
+.venv/bin/python - "$work" <<'PYTHON'
+import subprocess, sys
+from reference import tensors
 work = sys.argv[1]
-for prompt in json.load(open(f"{work}/qwen3/golden.json"))["prompts"]:
-    wanted = prompt["greedy"]
+golden, _ = tensors.load(f"{work}/qwen3/golden.safetensors")
+for i in range(3):
+    ids, wanted = golden[f"p{i}.ids"].tolist(), golden[f"p{i}.greedy"].tolist()
     got = subprocess.run([f"{work}/build/uses_ingot", f"{work}/qwen3", str(len(wanted)),
-                          *map(str, prompt["ids"])], check=True, capture_output=True, text=True)
+                          *map(str, ids)], check=True, capture_output=True, text=True)
     tokens = [int(word) for word in got.stdout.split()]
-    assert tokens == wanted, f"{len(prompt['ids'])} prompt tokens: got {tokens}, wanted {wanted}"
-    print(f"package: {len(wanted)} tokens equal after {len(prompt['ids'])}")
+    assert tokens == wanted, f"{len(ids)} prompt tokens: got {tokens}, wanted {wanted}"
+    print(f"package: {len(wanted)} tokens equal after {len(ids)}")
 PYTHON
