@@ -270,7 +270,7 @@ void HubClient::add_tree(HubListing& listing, const HubReference& reference) {
     }
     std::string next = next_page(answer.last);
     if (next.empty()) return;
-    if (next.starts_with('/')) next = url_origin(options_.endpoint) + next;
+    if (next.starts_with('/')) next.insert(0, url_origin(options_.endpoint));
     if (url_origin(next) != url_origin(options_.endpoint))
       fail("{}: the hub's file list goes on at {}, wanted the hub itself", subject.text(),
            url_origin(next));

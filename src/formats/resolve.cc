@@ -73,7 +73,7 @@ fs::path resolve_model(std::string_view reference, Download download) {
   if (reference.empty())
     fail_usage("MODEL: empty, wanted a directory, a .gguf file, hf:ORG/NAME or a name");
   if (is_hub_reference(reference)) return resolve_hub(reference, download);
-  const fs::path path(reference);
+  fs::path path(reference);
   std::error_code error;
   const bool is_directory = fs::is_directory(path, error);
   const bool is_file = !is_directory && is_there(path);
