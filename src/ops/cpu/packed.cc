@@ -198,14 +198,16 @@ void read_tile_row(const WeightSegment& s, int row, std::span<float> out) {
 
 void tile_values(const Kernels& kernels, const WeightSegment& s, int tile, int first_col,
                  int n_cols, float* values) {
-  if (s.kind == SegmentKind::mxfp8) return mxfp8_values(s, tile, first_col, n_cols, values);
+  if (s.kind == SegmentKind::mxfp8)
+    return mxfp8_values(s, tile, first_col, n_cols, values);
   const size_t skip = size_t(first_col) * kTileRows;
   const size_t count = size_t(n_cols) * kTileRows;
   if (s.kind == SegmentKind::f32) {
     std::memcpy(values, s.tile(tile) + skip * sizeof(float), count * sizeof(float));
     return;
   }
-  const auto widen = s.kind == SegmentKind::f16 ? kernels.f16_to_f32 : kernels.bf16_to_f32;
+  const auto widen =
+      s.kind == SegmentKind::f16 ? kernels.f16_to_f32 : kernels.bf16_to_f32;
   widen(reinterpret_cast<const uint16_t*>(s.tile(tile)) + skip, int(count), values);
 }
 
