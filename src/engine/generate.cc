@@ -76,12 +76,16 @@ std::string_view name(FinishReason reason) {
 
 std::string StopFilter::push(std::string_view text) {
   if (stopped_) return {};
-  held_ += text;
-  size_t match = std::string::npos;
-  for (const std::string& stop : stops_) match = std::min(match, held_.find(stop));
-  if (match != std::string::npos) {
-    stopped_ = true;
-    return held_.substr(0, match);
+  for (const char letter : text) {
+    held_ += letter;
+    // The first stop string to be complete ends the text; the longest of two at once.
+    size_t matched = 0;
+    for (const std::string& stop : stops_)
+      if (stop.size() > matched && held_.ends_with(stop)) matched = stop.size();
+    if (matched > 0) {
+      stopped_ = true;
+      return held_.substr(0, held_.size() - matched);
+    }
   }
   // Keep the longest end that a stop string may start with.
   size_t keep = 0;

@@ -17,12 +17,12 @@ enum class FinishReason { stop, length, interrupted };
 std::string_view name(FinishReason reason);
 
 struct GenerateOptions {
-  SamplerOptions sampler;
+  SamplerOptions sampler = {};
   int max_tokens = -1;  // < 0: until the context is full
   std::vector<int>
       stop_ids;  // end of generation; the id itself is the answer's last token
-  std::vector<std::string> stop_strings;  // the text ends before the first match
-  bool skip_special = true;               // control tokens leave no text
+  std::vector<std::string> stop_strings = {};  // the text ends before the first match
+  bool skip_special = true;                    // control tokens leave no text
 };
 
 struct Generation {
@@ -52,8 +52,8 @@ class StopFilter {
 // Brings `sequence` to hold `prompt` (keeping the prefix they share) and answers.
 // `tokenizer` may be null: no text then.  `on_text` hears text as it becomes certain and
 // answers whether to go on, `on_prefill` hears the prompt tokens done; both may be empty.
-// Ctrl-C ends the answer with FinishReason::interrupted.  Throws usage Error for an empty prompt or one that does not
-// fit the context.
+// Ctrl-C ends the answer with FinishReason::interrupted.  Throws usage Error for an empty
+// prompt or one that does not fit the context.
 Generation generate(Engine& engine, Sequence& sequence, const Tokenizer* tokenizer,
                     std::span<const int> prompt, const GenerateOptions& options,
                     const std::function<bool(std::string_view)>& on_text,

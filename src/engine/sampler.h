@@ -10,8 +10,8 @@
 namespace ingot {
 
 struct SamplerOptions {
-  SamplerArgs args;
-  std::map<int, float> logit_bias;  // token id -> added to its logit
+  SamplerArgs args = {};
+  std::map<int, float> logit_bias = {};  // token id -> added to its logit
   int n_tokens_with_text = 0;  // > 0: ids from here on have no token and are never chosen
 };
 

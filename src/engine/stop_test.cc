@@ -8,14 +8,19 @@
 namespace ingot {
 namespace {
 
+// The first stop string to be complete counts, the longest of two that end together.
 std::string brute_force(const std::string& text, const std::vector<std::string>& stops,
                         bool* stopped) {
-  size_t match = std::string::npos;
-  for (size_t at = 0; at < text.size() && match == std::string::npos; ++at)
+  for (size_t end = 1; end <= text.size(); ++end) {
+    size_t longest = 0;
     for (const std::string& stop : stops)
-      if (text.compare(at, stop.size(), stop) == 0) match = at;
-  *stopped = match != std::string::npos;
-  return text.substr(0, match);
+      if (stop.size() <= end && text.compare(end - stop.size(), stop.size(), stop) == 0)
+        longest = std::max(longest, stop.size());
+    *stopped = longest > 0;
+    if (*stopped) return text.substr(0, end - longest);
+  }
+  *stopped = false;
+  return text;
 }
 
 TEST(StopFilter, HoldsBackOnlyWhatMayBeAStop) {
