@@ -2,11 +2,12 @@
 row contract holds bit for bit (docs/tour.md)."""
 
 import itertools
+import types
 
 import numpy as np
 import pytest
 
-from reference import fixtures, tensors
+from reference import fixtures, ops, tensors
 from reference.model import Model
 from tests import parity
 from tests.tools import mlx_dir, to_gguf
@@ -106,27 +107,51 @@ def test_gguf(ingot, directories, tmp_path, name):
         assert tokens == golden[f"p{i}.greedy"].tolist()
 
 
-def reference_of(directory, weights):
-    """The reference with `weights`, by Hugging Face names, in place of the stored ones."""
+def reference_of(directory, weights, int8=()):
+    """The reference with `weights`, by Hugging Face names, in place of the stored ones.  Those
+    named in `int8` meet activations of eight bits, as in --act auto."""
     model = Model(directory)
+    meets_int8 = set()
     for name, value in weights.items():
         model.weights[name.removeprefix("transformer.").removeprefix("model.")] = value
+        if name in int8:
+            meets_int8 |= {id(value), id(value.base)}
+
+    def matmul(x, w, bias=None):
+        if id(w) in meets_int8 or (w.base is not None and id(w.base) in meets_int8):
+            x = ops.quantized_rows(x.astype(np.float32).astype(np.float64))
+        return ops.matmul(x, w, bias)
+
+    model.ops = types.SimpleNamespace(**{**vars(ops), "matmul": matmul})
     return model
 
 
-def check_quantised(ingot, file, model, tmp_path):
-    """--act f32 equals the reference on the dequantised weights; --act auto stays near it and
-    keeps the row contract."""
+def check_quantised(ingot, file, directory, weights, quantised, tmp_path):
+    """--act f32 equals the reference on the dequantised weights; --act auto keeps the row contract,
+    and equals the reference with int8 activations up to codes that lie on a rounding edge."""
     prompts = [parity.long_prompt()]
-    wanted = parity.numpy_values(model, prompts)
+    wanted = parity.numpy_values(reference_of(directory, weights), prompts)
     exact = parity.eval_logits(ingot, file, prompts, tmp_path, *parity.F32)
     errors = {key: float(np.abs(exact[key] - wanted[key]).max()) for key in wanted}
     assert parity.worst(errors) < fixtures.TOLERANCE
-    near = check_row_contract(ingot, file, tmp_path, "auto", "f16")
-    difference = near["logits.1"] - wanted["logits.0"]
-    # int8 activations move these models' logits (spread 2 to 4) by 0.3 to 0.5 (docs/tour.md);
-    # one wrong scale moves them by more than their spread.
-    assert np.sqrt(np.mean(difference**2)) < 0.25 * wanted["logits.0"].std()
+    check_row_contract(ingot, file, tmp_path, "auto", "f16")
+    check_int8(ingot, file, reference_of(directory, weights, quantised), tmp_path)
+
+
+def check_int8(ingot, file, model, tmp_path):
+    """One-token prompts, so that a code that float32 decides otherwise spoils one of them only.
+    Such edges are common in the first layer: there x is code * scale * (a bfloat16 near one), and
+    x / d often is a half exactly (one prompt in five, measured); past it one in a hundred."""
+    prompts = [[token] for token in range(3, 43)]
+    ours = parity.eval_logits(ingot, file, prompts, tmp_path, "--act", "auto", "--kv-type", "f32")
+    wanted = parity.numpy_values(model, prompts)
+    worst = np.zeros(len(prompts))
+    for key, value in wanted.items():
+        i = int(key.split(".")[1])
+        worst[i] = max(worst[i], np.abs(ours[key] - value).max())
+    assert np.mean(worst < fixtures.TOLERANCE) >= 0.5
+    # Beyond that, no more than a few flipped codes cost: a wrong scale costs the whole spread.
+    assert worst.max() < 2.0
 
 
 GGUF_TYPES = ["f16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "mxfp4"]
@@ -137,8 +162,8 @@ GGUF_TYPES = ["f16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "mxfp4"]
     ("qwen2", "q5_1"), ("gemma3", "q4_0")])
 def test_quantised_gguf(ingot, directories, tmp_path, name, kind):
     file = tmp_path / "model.gguf"
-    weights = to_gguf.convert(directories[name], file, kind)
-    check_quantised(ingot, file, reference_of(directories[name], weights), tmp_path)
+    weights, quantised = to_gguf.convert(directories[name], file, kind)
+    check_quantised(ingot, file, directories[name], weights, quantised, tmp_path)
 
 
 @pytest.mark.parametrize("name,bits,group", [
@@ -146,8 +171,8 @@ def test_quantised_gguf(ingot, directories, tmp_path, name, kind):
     ("mistral", 2, 32), ("llama3_rope", 4, 32)])
 def test_mlx_affine(ingot, directories, tmp_path, name, bits, group):
     folder = tmp_path / "mlx"
-    weights = mlx_dir.convert(directories[name], folder, bits, group)
-    check_quantised(ingot, folder, reference_of(directories[name], weights), tmp_path)
+    weights, quantised = mlx_dir.convert(directories[name], folder, bits, group)
+    check_quantised(ingot, folder, directories[name], weights, quantised, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3"])

@@ -33,11 +33,11 @@ def packed(codes, bits):
 
 def convert(source, folder, bits, group):
     """Every matrix whose rows fit is quantised, the embedding too; scales are float16.  Returns
-    the weights as float64, by their Hugging Face names."""
+    the weights as float64, by their Hugging Face names, and the names of the quantised ones."""
     source, folder = pathlib.Path(source), pathlib.Path(folder)
     folder.mkdir()
     stored, _ = tensors.load(source / "model.safetensors")
-    out, kept, odd = {}, {}, {}
+    out, kept, odd, quantised = {}, {}, {}, set()
     for name, w in stored.items():
         path = name.removesuffix(".weight")
         if w.ndim == 2 and w.shape[1] % group == 0:
@@ -45,6 +45,7 @@ def convert(source, folder, bits, group):
             scale, bias = scale.astype(np.float16), bias.astype(np.float16)
             out[name] = packed(codes, bits)
             out[path + ".scales"], out[path + ".biases"] = scale, bias
+            quantised.add(name)
             kept[name] = quant.mlx_affine(out[name], scale, bias, bits, group)
         else:
             if w.ndim == 2:
@@ -56,7 +57,7 @@ def convert(source, folder, bits, group):
     config["quantization_config"] = config["quantization"]
     (folder / "config.json").write_text(json.dumps(config))
     tensors.save(folder / "model.safetensors", out, {"format": "mlx"})
-    return kept
+    return kept, quantised
 
 
 def shard(source, folder):

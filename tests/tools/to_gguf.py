@@ -112,7 +112,8 @@ def stored_form(values, kind):
 
 
 def convert(directory, out, matrix_type=None):
-    """Returns the weights by their Hugging Face names, in float64, as the file now has them."""
+    """Returns the weights by their Hugging Face names, in float64, as the file now has them, and
+    the names of those that are quantised."""
     directory = pathlib.Path(directory)
     config = json.loads((directory / "config.json").read_text())
     architecture = ARCHITECTURES[config["model_type"]]
@@ -123,7 +124,7 @@ def convert(directory, out, matrix_type=None):
     rope = config.get("rope_parameters") or {}
     if rope.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", rope_divisors(rope, config["head_dim"]))
-    kept = {}
+    kept, quantised = {}, set()
     for name, value in weights.items():
         value = value.astype(np.float32)
         gemma_norm = architecture == "gemma3" and name.endswith("norm.weight")
@@ -132,6 +133,8 @@ def convert(directory, out, matrix_type=None):
         if value.ndim < 2 or value.shape[1 - transpose] % quant.TYPES.get(wanted, (1,))[0]:
             wanted = "f32"
         raw, kind, exact = stored_form((value.T if transpose else value) + np.float32(gemma_norm), wanted)
+        if wanted in quant.TYPES:
+            quantised.add(name)
         kept[name] = (exact.T if transpose else exact) - float(gemma_norm)
         if architecture == "llama" and ("q_proj" in name or "k_proj" in name):
             heads = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
@@ -141,7 +144,7 @@ def convert(directory, out, matrix_type=None):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return kept
+    return kept, quantised
 
 
 def main():
