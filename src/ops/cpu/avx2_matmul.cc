@@ -240,20 +240,23 @@ inline void dot_columns(const float* w, int n, const float* x, size_t x_stride,
   }
 }
 
+// All columns meet 4 tokens, then the next 4: the weights stay in the first-level cache.
+template <int tokens>
+void dot_tokens(const float* w, int n_cols, const float* x, size_t x_stride, float* acc) {
+  for (int c = 0; c < n_cols; c += kGroupCols)
+    dot_columns<tokens>(w + c * kTileRows,
+                        n_cols - c < kGroupCols ? n_cols - c : kGroupCols, x + c, x_stride,
+                        acc);
+}
+
 void dot_f32(const float* w, int n_cols, const float* x, size_t x_stride, int n_tokens,
              float* acc) {
   constexpr int kTokens = 4;
-  for (int c = 0; c < n_cols; c += kGroupCols) {
-    const int n = n_cols - c < kGroupCols ? n_cols - c : kGroupCols;
-    const float* group = w + c * kTileRows;
-    int t = 0;
-    for (; t + kTokens <= n_tokens; t += kTokens)
-      dot_columns<kTokens>(group, n, x + size_t(t) * x_stride + c, x_stride,
-                           acc + t * kTileRows);
-    for (; t < n_tokens; ++t)
-      dot_columns<1>(group, n, x + size_t(t) * x_stride + c, x_stride,
-                     acc + t * kTileRows);
-  }
+  int t = 0;
+  for (; t + kTokens <= n_tokens; t += kTokens)
+    dot_tokens<kTokens>(w, n_cols, x + size_t(t) * x_stride, x_stride, acc + t * kTileRows);
+  for (; t < n_tokens; ++t)
+    dot_tokens<1>(w, n_cols, x + size_t(t) * x_stride, x_stride, acc + t * kTileRows);
 }
 
 void widen_f16(const uint16_t* source, int n, float* out) {
