@@ -55,6 +55,13 @@ size_t merge_short(std::span<int> symbols, const MergeTable& merges) {
   return n;
 }
 
+BpeDefinition without_control_tokens(BpeDefinition definition) {
+  std::erase_if(definition.merges, [&](const MergeRule& rule) {
+    return std::ranges::binary_search(definition.control_ids, rule.result);
+  });
+  return definition;
+}
+
 struct Candidate {
   int32_t rank;
   int32_t position;
@@ -153,7 +160,7 @@ const MergeTable::Rule* MergeTable::find(int left, int right) const {
 }
 
 BpeModel::BpeModel(BpeDefinition definition, SpanUnit unit, std::string source)
-    : definition_(std::move(definition)),
+    : definition_(without_control_tokens(std::move(definition))),
       source_(std::move(source)),
       merges_(definition_.merges) {
   const Vocabulary& vocabulary = definition_.vocabulary;
@@ -249,9 +256,16 @@ void BpeModel::append_letter(std::string_view letter, std::vector<int>& symbols,
   pending_unk = *unk_id_;
 }
 
+// The token that is the whole span, for ignore_merges.
+std::optional<int> BpeModel::whole_span(std::string_view span) const {
+  const auto id = vocabulary().find(span);
+  if (id && std::ranges::binary_search(definition_.control_ids, *id)) return std::nullopt;
+  return id;
+}
+
 void BpeModel::encode(std::string_view span, std::vector<int>& ids) const {
   if (definition_.ignore_merges) {
-    if (const auto id = vocabulary().find(span)) {
+    if (const auto id = whole_span(span)) {
       ids.push_back(*id);
       return;
     }
@@ -298,7 +312,7 @@ void BpeModel::encode_bytes(std::string_view bytes, std::vector<int>& ids) const
                             definition_.continuing_subword_prefix.empty() &&
                             definition_.end_of_word_suffix.empty();
     if (!only_whole) return encode(letters, ids);
-    if (const auto id = vocabulary().find(letters)) {
+    if (const auto id = whole_span(letters)) {
       ids.push_back(*id);
       return;
     }

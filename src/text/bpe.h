@@ -50,6 +50,7 @@ class BpeModel {
   void encode_bytes(std::string_view bytes, std::vector<int>& ids) const;
 
  private:
+  std::optional<int> whole_span(std::string_view span) const;
   void append_letter(std::string_view letter, std::vector<int>& symbols,
                      int& pending_unk) const;
   void append_merged(std::span<int> symbols, std::vector<int>& ids) const;

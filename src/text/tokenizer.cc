@@ -42,6 +42,15 @@ Repaired repaired(std::string_view text, std::span<const TextRange> plain) {
   return out;
 }
 
+BpeDefinition with_control_ids(BpeDefinition model,
+                               const std::vector<AddedToken>& added) {
+  for (const AddedToken& token : added) {
+    if (token.special) model.control_ids.push_back(token.id);
+  }
+  std::ranges::sort(model.control_ids);
+  return model;
+}
+
 // The plain ranges that touch [begin, end), relative to begin.
 std::vector<TextRange> ranges_within(std::span<const TextRange> plain, size_t begin,
                                      size_t end) {
@@ -60,7 +69,8 @@ struct Tokenizer::Parts {
   explicit Parts(TokenizerDefinition d)
       : normalizer(std::move(d.normalizers), d.source),
         pre_tokenizer(std::move(d.pre_tokenizers), d.source),
-        model(std::move(d.model), pre_tokenizer.unit(), d.source),
+        model(with_control_ids(std::move(d.model), d.added_tokens), pre_tokenizer.unit(),
+              d.source),
         decoder(std::move(d.decoders), !d.has_decoder, d.source),
         prefix_ids(std::move(d.prefix_ids)),
         suffix_ids(std::move(d.suffix_ids)),

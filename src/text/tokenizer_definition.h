@@ -106,6 +106,9 @@ struct BpeDefinition {
   // SentencePiece only: letters that have no token of their own but begin or end merges.
   // Letter i has the id vocabulary.size() + i inside merges, and falls back to bytes.
   std::vector<std::string> loose_letters;
+  // Control tokens: never made by merging letters, so that text cannot forge one where
+  // markers are read as plain letters.  Sorted.
+  std::vector<int> control_ids;
 };
 
 // ---- decoders (tokenizers.md 11) ----
