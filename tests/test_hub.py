@@ -1,9 +1,9 @@
-"""`ingot pull`, `list` and `rm` against a hub that misbehaves (tests/tools/hub_server.py)."""
+"""`ingot pull` against a hub that misbehaves (tests/tools/hub_server.py)."""
 
 import json
-import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,88 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "tools"))
 import hub_server as hub_mod  # noqa: E402
 from hub_server import Hub, answer, corrupt, drop, redirect, says, stall, tiny_gguf, \
     tiny_safetensors, trickle  # noqa: E402
-
-TOKEN = "hf_secretTokenOfThisTest"
-FILE = "tiny-Q8_0.gguf"
-REF = "hf:org/model:Q8_0"
-
-
-class Store:
-    """One store of its own, and the binary on it."""
-
-    def __init__(self, ingot, home):
-        self.ingot, self.home = ingot, home
-        self.models = home / "models"
-
-    def environment(self, hub=None, **extra):
-        keep = {k: v for k, v in os.environ.items()
-                if not k.startswith(("HF_", "XDG_")) and "proxy" not in k.lower()}
-        keep.update(INGOT_HOME=str(self.home), HF_ENDPOINT=hub.url if hub else "http://127.0.0.1:9")
-        keep.update(extra)
-        return keep
-
-    def start(self, *arguments, hub=None, prefix=(), **extra):
-        return subprocess.Popen([*prefix, self.ingot, *map(str, arguments)], text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                errors="surrogateescape", env=self.environment(hub, **extra))
-
-    def run(self, *arguments, hub=None, timeout=60, prefix=(), **extra):
-        process = self.start(*arguments, hub=hub, prefix=prefix, **extra)
-        out, err = process.communicate(timeout=timeout)
-        assert TOKEN not in out + err, "the token was shown"
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
-
-    def pull(self, *arguments, hub=None, **extra):
-        return self.run("pull", *arguments, hub=hub, **extra)
-
-    def names(self):
-        done = self.run("list", "--json")
-        assert done.returncode == 0, done.stderr
-        return [m["name"] for m in json.loads(done.stdout)["models"]]
-
-    def entry(self, name):
-        models = json.loads(self.run("list", "--json").stdout)["models"]
-        return next(m for m in models if m["name"] == name)
-
-    def bytes(self, name, file):
-        return (self.models / name / file).read_bytes()
-
-    def partials(self):
-        return sorted((self.models / ".incoming").glob("*/*.partial"))
-
-    def leftovers(self):
-        """Everything in the store that is no whole model."""
-        return [p for p in self.models.rglob("*")
-                if p.is_file() and p.relative_to(self.models).parts[0].startswith(".")]
-
-
-@pytest.fixture
-def store(ingot, tmp_path):
-    return Store(ingot, tmp_path / "home")
-
-
-@pytest.fixture
-def gguf_hub():
-    with Hub({FILE: tiny_gguf()}) as hub:
-        yield hub
-
-
-def failed(done, *words, code=1):
-    """One clear line (and at most a hint), the wanted exit code, the wanted words."""
-    assert done.returncode == code, (done.returncode, done.stderr)
-    lines = [l for l in done.stderr.splitlines() if "trying again" not in l and "warning" not in l]
-    assert lines and lines[0].startswith("ingot: "), done.stderr
-    assert len(lines) <= 2, done.stderr
-    for word in words:
-        assert word in done.stderr, (word, done.stderr)
-
-
-def pulled(store, hub, done, name="tiny-Q8_0", file=FILE):
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == name + "\n"
-    assert store.bytes(name, file) == hub.files[file]
-    assert store.names() == [name]
-    assert store.leftovers() == []
+from store_tools import FILE, REF, TOKEN, failed, gguf_hub, pulled, store, wait_for  # noqa: E402, F401
 
 
 # ---- what is fetched --------------------------------------------------------------------
@@ -296,9 +215,6 @@ def test_a_newer_commit_replaces_the_model(store, gguf_hub):
 
 
 def test_an_unanswered_connection_is_given_up_in_time(store, gguf_hub):
-    gguf_hub.api_faults.append(stall(0))
-    gguf_hub.fault("none")
-    import socket
     with socket.socket() as silent:  # accepts, never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -490,19 +406,11 @@ def test_an_endpoint_that_is_not_safe(store, endpoint):
 
 
 # ---- interruption, two at once, crashes --------------------------------------------------------
-def wait_for(condition, seconds=20):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "waited too long"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("where", ["trickle", "stall", "retry", "listing"])
 def test_ctrl_c_stops_within_a_second_and_keeps_the_part(store, gguf_hub, where):
     if where == "listing":
-        gguf_hub.api_faults.append(stall(0))
-        # stall() answers for a body of nothing: the connection just stays open
-        gguf_hub.api_faults[0] = lambda handler, data: (gguf_hub.wait_closing(30), True)[1]
+        # Never an answer; the connection stays open.
+        gguf_hub.api_faults.append(lambda handler, data: (gguf_hub.wait_closing(30), True)[1])
     else:
         gguf_hub.fault(FILE, {"trickle": trickle(50_000), "stall": stall(60_000),
                               "retry": answer(429, {"Retry-After": "60"})}[where])
@@ -556,269 +464,6 @@ def test_killed_at_any_moment(store, gguf_hub):
             store.run("rm", "tiny-Q8_0")
     gguf_hub.faults[FILE] = []
     pulled(store, gguf_hub, store.pull(REF, hub=gguf_hub))
-
-
-needs_strace = pytest.mark.skipif(
-    subprocess.run(["sh", "-c", "strace -o /dev/null true"], capture_output=True).returncode != 0,
-    reason="strace is not installed or may not trace here")
-CALLS = ["rename", "renameat2", "unlink", "unlinkat", "fsync", "ftruncate", "pwrite64"]
-
-
-def strace(call, what):
-    return ("strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:{what}")
-
-
-@needs_strace
-@pytest.mark.parametrize("job", ["pull", "replace", "copy", "rm"])
-def test_killed_at_each_change_of_the_disk(ingot, tmp_path, gguf_hub, job):
-    """kill -9 at the n-th call of each kind, for every n: whole models or none."""
-    source = tmp_path / "m.gguf"
-    source.write_bytes(tiny_gguf(20_000, 9))
-    old, new = gguf_hub.files[FILE], tiny_gguf(seed=4)
-    name, file = ("m", "m.gguf") if job == "copy" else ("tiny-Q8_0", FILE)
-    wanted = {"copy": [source.read_bytes()], "replace": [old, new]}.get(job, [old])
-    arguments = {"copy": ("pull", source, "--as", "m"), "rm": ("rm", name)}.get(job, ("pull", REF))
-    n_kills = 0
-    for call in CALLS:
-        for n in range(1, 100):
-            store = Store(ingot, tmp_path / f"{call}{n}")
-            gguf_hub.files[FILE], gguf_hub.commit = old, "c" * 40
-            if job in ("replace", "rm"):
-                assert store.pull(REF, hub=gguf_hub).returncode == 0
-            if job == "replace":
-                gguf_hub.files[FILE], gguf_hub.commit = new, "d" * 40
-            done = store.run(*arguments, hub=gguf_hub, prefix=strace(call, f"signal=KILL:when={n}"))
-            for listed in store.names():
-                assert listed == name and store.bytes(name, file) in wanted, (call, n)
-            assert job != "replace" or store.names() == [name], (call, n)
-            if done.returncode == 0:
-                break
-            n_kills += 1
-            # Once more, undisturbed: done, and nothing left over.
-            again = store.run(*arguments, hub=gguf_hub)
-            assert again.returncode == 0 or (job == "rm" and store.names() == []), again.stderr
-            assert store.names() == ([] if job == "rm" else [name])
-            assert job == "rm" or store.bytes(name, file) == wanted[-1]
-            store.run("rm", "nothing")  # any change of the store sweeps it
-            assert store.leftovers() == [], (call, n)
-        else:
-            pytest.fail(f"never finished: {call}")
-    assert n_kills >= 4
-
-
-# ---- disks ---------------------------------------------------------------------------------------
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 1 MiB."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount], capture_output=True)
-    if done.returncode != 0:
-        pytest.skip(f"cannot mount a tmpfs: {done.stderr.decode().strip()}")
-    yield mount
-    subprocess.run(["umount", mount], check=True)
-
-
-def test_a_disk_too_small_is_known_before(ingot, small_disk):
-    store = Store(ingot, small_disk)
-    with Hub({FILE: tiny_gguf(2_000_000)}) as hub:
-        failed(store.pull(REF, hub=hub), "no space", "INGOT_HOME")
-        assert hub.gets(FILE) == []
-        assert store.names() == [] and store.partials() == []
-
-
-def test_a_disk_that_fills_up_meanwhile(ingot, small_disk):
-    store = Store(ingot, small_disk)
-    with Hub({FILE: tiny_gguf(700_000)}) as hub:
-        hub.fault(FILE, trickle(300_000))
-        process = store.start("pull", REF, hub=hub)
-        wait_for(lambda: store.partials() and store.partials()[0].stat().st_size > 50_000)
-        filler = small_disk / "filler"
-        with open(filler, "wb", buffering=0) as f:
-            try:
-                while True:
-                    f.write(b"x" * 4096)
-            except OSError:
-                pass
-        out, err = process.communicate(timeout=30)
-        assert process.returncode == 1 and "No space left" in err and "make room" in err, err
-        assert store.names() == []
-        filler.unlink()
-        pulled(store, hub, store.pull(REF, hub=hub))
-        assert "Range" in hub.gets(FILE)[-1].headers  # the part was kept and used
-
-
-def test_a_copy_into_a_full_disk_leaves_nothing(ingot, small_disk, tmp_path):
-    store = Store(ingot, small_disk)
-    big = tmp_path / "big.gguf"
-    big.write_bytes(tiny_gguf(2_000_000))
-    failed(store.pull(big), "no space")
-    assert store.names() == [] and store.leftovers() == []
-    big.write_bytes(tiny_gguf(300_000))
-    assert store.pull(big).returncode == 0  # and the next one works
-    assert store.names() == ["big"] and big.exists()
-
-
-@needs_strace
-@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-@pytest.mark.parametrize("job", ["pull", "copy"])
-def test_each_write_that_fails(ingot, tmp_path, gguf_hub, job, error):
-    """The n-th write, fsync or rename fails: one clear line, no half model, and then it works."""
-    source = tmp_path / "m.gguf"
-    source.write_bytes(tiny_gguf(20_000, 9))
-    arguments = ("pull", REF) if job == "pull" else ("pull", source)
-    n_failed = 0
-    for call in ("pwrite64", "write", "fsync", "rename", "mkdir"):
-        for n in range(1, 200):
-            store = Store(ingot, tmp_path / f"{call}{n}")
-            done = store.run(*arguments, hub=gguf_hub, prefix=strace(call, f"error={error}:when={n}"))
-            assert done.returncode in (0, 1), (call, n, done.stderr)
-            if done.returncode == 0:
-                break
-            n_failed += 1
-            assert store.names() == [], (call, n)
-            assert store.run(*arguments, hub=gguf_hub).returncode == 0
-            assert len(store.names()) == 1
-        else:
-            pytest.fail(f"never finished: {call}")
-    assert n_failed >= 5
-
-
-def test_stores_that_cannot_be_written(ingot, tmp_path, gguf_hub):
-    plain = tmp_path / "plain"
-    plain.write_text("a file")
-    failed(Store(ingot, plain).pull(REF, hub=gguf_hub), str(plain), "Not a directory", "INGOT_HOME")
-    dangling = tmp_path / "dangling"
-    dangling.symlink_to(tmp_path / "nowhere")
-    failed(Store(ingot, dangling / "x").pull(REF, hub=gguf_hub), "dangling")
-    assert gguf_hub.requests == []
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
-def test_a_store_of_someone_else(ingot, tmp_path, gguf_hub):
-    home = tmp_path / "theirs"
-    home.mkdir(mode=0o755)
-    for directory in [tmp_path, *tmp_path.parents]:
-        if directory != pathlib.Path("/") and directory.stat().st_mode & 0o005 != 0o005:
-            directory.chmod(directory.stat().st_mode | 0o005)
-    store = Store(ingot, home)
-    failed(store.pull(REF, hub=gguf_hub, prefix=("setpriv", "--reuid=65534", "--regid=65534",
-                                                 "--clear-groups")),
-           "Permission denied", "INGOT_HOME names another place")
-
-
-def test_no_home_at_all(store):
-    environment = {k: v for k, v in store.environment().items()
-                   if k not in ("HOME", "INGOT_HOME", "XDG_DATA_HOME")}
-    for arguments in (["list"], ["pull", REF], ["rm", "x"]):
-        done = subprocess.run([store.ingot, *arguments], env=environment, capture_output=True, text=True)
-        failed(done, "no home", "INGOT_HOME")
-
-
-def test_where_the_store_is(store, tmp_path):
-    base = {k: v for k, v in store.environment().items() if k != "INGOT_HOME"}
-    for extra, wanted in [({"HOME": "/h"}, "/h/.local/share/ingot/models"),
-                          ({"HOME": "/h", "XDG_DATA_HOME": "/x"}, "/x/ingot/models"),
-                          ({"HOME": "/h", "XDG_DATA_HOME": "relative"}, "/h/.local/share/ingot/models"),
-                          ({"XDG_DATA_HOME": "/x", "INGOT_HOME": "/i"}, "/i/models")]:
-        done = subprocess.run([store.ingot, "list", "--json"], env={**base, **extra},
-                              capture_output=True, text=True)
-        assert json.loads(done.stdout)["store"] == wanted
-
-
-# ---- names and local models ------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["../x", "a/b", "/etc", "..", ".", ".hidden", "-flag", "", "a\\b", "a\nb",
-                                  "hf:x", "x" * 251])
-def test_names_that_are_no_plain_folder(store, tmp_path, name):
-    source = tmp_path / "m.gguf"
-    source.write_bytes(tiny_gguf(5000))
-    done = store.pull(source, f"--as={name}")
-    if name == "":
-        assert store.names() in ([], ["m"])
-        return
-    failed(done, "model name", code=2)
-    assert not store.models.exists() or store.names() == []
-    assert store.run("rm", "--", name).returncode == 2
-
-
-ODD = ["Zoë 模型 🎈 a'b\"c", "trailing ", b"not \xff utf-8".decode(errors="surrogateescape"), "x" * 250,
-       "%41 $(id) `id`", "hf"]
-
-
-@pytest.mark.parametrize("odd", ODD, ids=["unicode", "space", "bytes", "long", "shell", "plain"])
-def test_odd_folder_names(ingot, tmp_path, odd):
-    """field-bugs.md 43: home, source folder and model all called so."""
-    folder = tmp_path / odd
-    folder.mkdir()
-    source = folder / "m.gguf"
-    source.write_bytes(tiny_gguf(5000))
-    link = tmp_path / "link"
-    link.symlink_to(folder)
-    store = Store(ingot, link / odd)
-    done = store.pull(os.fsdecode(source), "--as", odd)
-    assert done.returncode == 0, done.stderr
-    [entry] = json.loads(store.run("list", "--json").stdout)["models"]
-    if odd.isprintable():
-        assert entry["name"] == odd
-    assert store.run("list").returncode == 0
-    assert (store.models / odd / "m.gguf").read_bytes() == source.read_bytes()
-    assert store.pull(os.fsdecode(source), "--as", odd).returncode == 0  # the same again
-    assert store.run("rm", odd).returncode == 0
-    assert store.names() == [] and store.leftovers() == []
-
-
-def test_a_local_file_is_copied_not_linked(store, tmp_path):
-    source = tmp_path / "m.gguf"
-    data = tiny_gguf(5000)
-    source.write_bytes(data)
-    assert store.pull(source, "--as", "mine").stdout == "mine\n"
-    with open(source, "r+b") as f:
-        f.seek(4000)
-        f.write(b"changed")
-    assert store.bytes("mine", "m.gguf") == data
-    failed(store.pull(source, "--as", "mine"), "another model of that name", "--as NAME")
-    assert store.entry("mine")["source"] == str(source)
-    done = store.run("rm", "mine")
-    assert done.returncode == 0 and done.stdout == ""
-    failed(store.run("rm", "mine"), "not in the store")
-
-
-def test_a_local_directory(store, tmp_path):
-    source = tmp_path / "model"
-    source.mkdir()
-    files = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}",
-             "model.safetensors": tiny_safetensors()}
-    for name, data in files.items():
-        (source / name).write_bytes(data)
-    (source / "notes.txt").write_text("not part of it")
-    (source / "pytorch_model.bin").write_bytes(b"pickle")
-    assert store.pull(f"{source}/").stdout == "model\n"
-    found = {p.name: p.read_bytes() for p in (store.models / "model").iterdir() if p.name[0] != "."}
-    assert found == files
-
-
-@pytest.mark.parametrize("damage", [lambda d: d[:-100], lambda d: b"GGUX" + d[4:], lambda d: b"",
-                                    lambda d: b"version https://git-lfs.github.com/spec/v1\n"])
-def test_a_damaged_local_file_is_refused(store, tmp_path, damage):
-    source = tmp_path / "m.gguf"
-    source.write_bytes(damage(tiny_gguf(5000)))
-    failed(store.pull(source), str(source))
-    assert store.names() == [] and not store.leftovers()
-
-
-def test_local_paths_that_are_no_model(store, tmp_path):
-    failed(store.pull(tmp_path / "absent.gguf"), "absent.gguf", "no such file")
-    (tmp_path / "empty").mkdir()
-    failed(store.pull(tmp_path / "empty"), "model directory")
-    os.mkfifo(tmp_path / "fifo.gguf")
-    failed(store.pull(tmp_path / "fifo.gguf"), "not a regular file")
-
-
-def test_a_near_name_is_suggested(store, tmp_path):
-    source = tmp_path / "m.gguf"
-    source.write_bytes(tiny_gguf(5000))
-    assert store.pull(source, "--as", "smollm2-135m").returncode == 0
-    failed(store.run("rm", "smollm2-153m"), "did you mean 'smollm2-135m'")
 
 
 @pytest.mark.parametrize("reference", ["hf:", "hf:a/b/c", "hf:a/..", "hf:../b", "hf:a/b@", "hf:a/b:", "hf:a b/c",
