@@ -42,7 +42,8 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string format_of(const StoreEntry& entry) {
-  return entry.quant.empty() ? entry.format : entry.format + " " + entry.quant;
+  return printable_text(entry.quant.empty() ? entry.format
+                                            : entry.format + " " + entry.quant);
 }
 
 void print_json(const std::vector<StoreEntry>& entries,
@@ -63,12 +64,12 @@ void print_json(const std::vector<StoreEntry>& entries,
 json entry_json(const StoreEntry& entry) {
   return {{"name", printable_text(entry.name)},
           {"path", printable(entry.path)},
-          {"format", entry.format},
-          {"quant", entry.quant},
+          {"format", printable_text(entry.format)},
+          {"quant", printable_text(entry.quant)},
           {"size_bytes", entry.size_bytes},
           {"source", printable_text(entry.source)},
           {"reference", printable_text(entry.reference)},
-          {"added", entry.added}};
+          {"added", printable_text(entry.added)}};
 }
 
 std::string printable_name(const StoreEntry& entry) { return printable_text(entry.name); }

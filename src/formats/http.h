@@ -27,7 +27,7 @@ struct HttpRequest {
   std::vector<std::string> headers;  // "Name: value", sent to every host
   std::string token;                 // sent to url's own origin alone
   double connect_timeout_s = 10;     // until the first header of an answer
-  double idle_timeout_s = 30;        // between bytes after that
+  double idle_timeout_s = 10;        // between bytes after that
 };
 
 struct HttpAnswer {

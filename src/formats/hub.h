@@ -28,7 +28,7 @@ struct HubOptions {
   std::string endpoint;           // no slash at the end; https, or http on this machine
   std::string token;              // sent to the endpoint alone, never shown
   double connect_timeout_s = 10;  // no answer from the endpoint for so long: give up
-  double idle_timeout_s = 30;     // no byte for so long: the connection counts as dropped
+  double idle_timeout_s = 10;     // no byte for so long: the connection counts as dropped
   int retries = 5;                // attempts without progress before giving up
   bool offline = false;           // no request at all
 };

@@ -1,5 +1,4 @@
-// Talking to one hub: requests with patience, the listing of a repository, and the words
-// for what the hub refuses.
+// Talking to one hub: requests with patience, and the words for what the hub refuses.
 #pragma once
 
 #include <chrono>
@@ -9,15 +8,9 @@
 
 #include "formats/http.h"
 #include "formats/hub.h"
+#include "formats/hub_listing.h"
 
 namespace ingot {
-
-// What a request is about, for messages.
-struct HubSubject {
-  HubReference reference;
-  std::string file;  // empty: the repository itself
-  std::string text() const;
-};
 
 // How often to try again, and how long to wait in between (formats.md HB-8).
 class Patience {
@@ -65,17 +58,5 @@ class HubClient {
   bool answered_ = false;  // the hub has answered something since this object began
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
-
-// "quoted", W/"weak" -> the bare text; empty for weak ones when `strong_only`.
-enum class EtagKind { any, strong_only };
-std::string bare_etag(std::string_view etag, EtagKind kind);
-bool is_hex(std::string_view text, size_t n_digits);
-std::optional<uint64_t> parse_u64(std::string_view text);
-const std::string& header(const HttpHeaders& headers, std::string_view name);  // or empty
-
-// Takes size and hash from an answer of the hub's own host (X-Linked-Size, X-Linked-Etag
-// or ETag) where `file` has none; throws Error where they contradict each other.
-void learn_from_headers(HubFile& file, const HttpAnswer& answer,
-                        std::string_view subject);
 
 }  // namespace ingot

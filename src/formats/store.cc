@@ -122,6 +122,11 @@ std::vector<StoreEntry> list_store() {
   for (const fs::path& directory : directories_in(store_directory()))
     if (!directory.filename().native().starts_with('.'))
       entries.push_back(read_entry(directory));
+  // A model removed meanwhile by someone else is not listed.
+  std::erase_if(entries, [](const StoreEntry& entry) {
+    std::error_code ignored;
+    return !fs::exists(entry.path, ignored);
+  });
   return entries;
 }
 
