@@ -14,30 +14,20 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja_limits.h"
+
 namespace ingot {
 
 namespace jinja {
 struct Program;
 }
 
-// What one render may use.  The defaults let a conversation of a million tokens through
-// and stop a hostile template in under 1 s and 64 MiB.
-struct TemplateLimits {
-  int64_t max_steps = 8'000'000;           // nodes run, items visited, 16-byte runs copied
-  size_t max_output_bytes = 16u << 20;     // of the rendering
-  size_t max_string_bytes = 16u << 20;     // of any one string on the way
-  size_t max_live_bytes = 40u << 20;       // of all values alive at one time
-  size_t max_stack_bytes = 192u << 10;     // of C++ stack below render()
-  int max_macro_depth = 200;               // macros and recursive loops inside each other
-  size_t max_source_bytes = 1u << 20;      // of the template itself
-};
-
 // Local time for strftime_now; tests put a fixed one here.
 using TemplateClock = std::function<std::tm()>;
 std::tm local_time_now();
 
-// One piece of a rendering.  Text that came from the request is encoded with
-// parse_special off, so that a user cannot write control tokens (docs/decisions).
+// One piece of a rendering.  Text that came from the request is encoded as plain letters, so
+// that a user cannot write control tokens (docs/decisions).
 struct PromptSegment {
   std::string text;
   bool from_request = false;
@@ -57,6 +47,13 @@ class ChatTemplate {
   // context: an object; its keys become variables.  Throws Error: the template's own words
   // (raise_exception), a type error with its line, or the limit that was reached.
   std::string render(const nlohmann::ordered_json& context) const;
+
+  // The same text in pieces: what the template wrote, and what came from the variables;
+  // those named in `trusted` (special tokens) count as the template's.  The engine follows
+  // each string through the template, so the text is the same whatever the template does.
+  std::vector<PromptSegment> render_segments(
+      const nlohmann::ordered_json& context,
+      const std::vector<std::string_view>& trusted) const;
 
   const std::string& source() const { return source_; }
   const std::string& name() const { return name_; }
@@ -98,12 +95,10 @@ std::optional<std::string> choose_template(const TemplateSources& sources, bool 
 std::string render_chat(const ChatTemplate& chat_template,
                         const nlohmann::ordered_json& request, const SpecialTokens& tokens);
 
-// The same text, cut into what the template wrote and what the request brought.  Where the
-// template changes with the marks that this needs (it inspects content), the answer is one
-// segment and `guarded` is false.
+// The same text, cut into what the template wrote and what the request brought.
 struct GuardedPrompt {
   std::vector<PromptSegment> segments;  // joined: exactly render_chat()'s text
-  bool guarded = true;
+  bool guarded = true;                  // false: who wrote what is not known
 };
 GuardedPrompt render_chat_guarded(const ChatTemplate& chat_template,
                                   const nlohmann::ordered_json& request,
