@@ -21,7 +21,7 @@ endfunction()
 
 # INGOT_PYTHON: a Python with NumPy; the one that ./check makes in .venv comes first.
 function(ingot_find_numpy)
-  foreach(python "${INGOT_PYTHON}" ${PROJECT_SOURCE_DIR}/.venv/bin/python python3)
+  foreach(python "${INGOT_PYTHON}" ${PROJECT_SOURCE_DIR}/.venv/bin/python python3 /usr/bin/python3)
     if(python)
       execute_process(COMMAND ${python} -c "import numpy" RESULT_VARIABLE failed
         OUTPUT_QUIET ERROR_QUIET)
