@@ -152,9 +152,12 @@ TEST_P(Attention, RowsHaveTheSameBitsHoweverTheStepIsCut) {
             TestRows out(*ops, count, 6 * 28);
             const TestBatch batch(*ops, range(first + at, count),
                                   std::vector<int32_t>(size_t(count), 0), table, n_pages);
-            ops->attention(
-                out.rows, q.rows, {layout, pages.buffer()}, batch.batch,
-                {.n_heads = 6, .head_dim = 20, .scale = 0.2f, .window = window, .sinks = {}});
+            ops->attention(out.rows, q.rows, {layout, pages.buffer()}, batch.batch,
+                           {.n_heads = 6,
+                            .head_dim = 20,
+                            .scale = 0.2f,
+                            .window = window,
+                            .sinks = {}});
             const std::vector<float> part = out.values();
             result.insert(result.end(), part.begin(), part.end());
           }

@@ -121,10 +121,13 @@ Activation kind_of(const Case& c) {
 }
 
 // Below 1e-37 the factors themselves become subnormal and lose bits.  The cases' gelu is
-// 1 + tanh in float64, which far to the left is right to 1e-16 only: Functions goes there.
+// 1 + tanh in float64, which far to the left is right to 1e-16 only: Functions goes
+// there.
 constexpr double kActivationUlps = 6;
 constexpr double kSubnormal = 1e-37;
-double case_error(Activation kind) { return kind == Activation::silu ? kSubnormal : 2e-14; }
+double case_error(Activation kind) {
+  return kind == Activation::silu ? kSubnormal : 2e-14;
+}
 
 TEST_P(RowOps, ActivationOp) {
   INGOT_FOR_CASES("activation", c) {
