@@ -228,6 +228,14 @@ def test_an_unanswered_connection_is_given_up_in_time(store, gguf_hub):
     assert time.monotonic() - begun < 4
 
 
+def test_a_connection_that_falls_silent_is_broken_off(store, gguf_hub):
+    gguf_hub.fault(FILE, stall(60_000))
+    begun = time.monotonic()
+    pulled(store, gguf_hub, store.pull(REF, hub=gguf_hub))
+    assert 10 <= time.monotonic() - begun < 20  # formats.md HB-10
+    assert gguf_hub.gets(FILE)[-1].headers["Range"] == "bytes=60000-"
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "1e9"])
 def test_patience_out_of_range(store, value):
     failed(store.pull(REF, f"--connect-timeout={value}"), "connect-timeout", code=2)
