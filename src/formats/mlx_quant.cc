@@ -228,8 +228,8 @@ AffineMatrix matrix_of(const Parts& p, const Scheme& scheme) {
   const uint64_t n_cols = p.groups() * uint64_t(scheme.group_size);
   const int64_t n_rows = p.weight->rows();
   if (n_cols > uint64_t(INT32_MAX) || n_rows > INT32_MAX)
-    fail("{}: tensor {}: {} rows of {} columns, the limit is 2^31 (MX-1)",
-         p.file, in_quotes(p.path + ".weight"), n_rows, n_cols);
+    fail("{}: tensor {}: {} rows of {} columns, the limit is 2^31 (MX-1)", p.file,
+         in_quotes(p.path + ".weight"), n_rows, n_cols);
   return {.mode = scheme.mode,
           .bits = scheme.bits,
           .group_size = scheme.group_size,
