@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
@@ -27,7 +28,17 @@ class OptionalJson {
     if (!fs::exists(path)) return;
     text_ = read_file(path);
     simdjson::dom::element document;
-    if (const auto error = parser_.parse(text_).get(document))
+    auto error = parser_.parse(text_).get(document);
+    if (error == simdjson::NUMBER_ERROR) {
+      // model_max_length is 10^30 in many files, which no machine integer holds: a parser
+      // that falls back to doubles writes it anew.
+      const auto loose = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
+      if (!loose.is_discarded()) {
+        text_ = loose.dump();
+        error = parser_.parse(text_).get(document);
+      }
+    }
+    if (error)
       fail("{}: not JSON: {}", printable(path), simdjson::error_message(error));
     root_.emplace(document, printable(path) + ":");
   }
