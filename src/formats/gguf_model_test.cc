@@ -235,6 +235,11 @@ TEST(GgufSplit, OpensAllParts) {
                  {"part 2 of 2", "(2.3)"});
 }
 
+TEST(GgufSplit, AcceptsWhatMergingLeavesBehind) {
+  for (const uint32_t count : {0u, 1u})
+    EXPECT_EQ(open(part(0, count, "a", 1)).tensors.size(), 1u);
+}
+
 TEST(GgufSplit, RefusesContradictions) {
   const std::vector<SplitCase> cases = {
       {"no != i", part(0, 2, "a"), part(2, 2, "b"), {"split.no", "(2.3)"}},

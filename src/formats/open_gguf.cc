@@ -82,17 +82,18 @@ Checkpoint open_gguf(std::unique_ptr<MappedFile> first) {
     throw Error(fmt::format("{}: part {} of {}, wanted the first (2.3)", source,
                             part->number, part->count),
                 "open " + part_file({part->prefix, 1, part->count}, ".gguf"));
-  if (const std::optional<uint64_t> count = keys.find_count("split.count")) {
-    if (*count < 1 || *count > kMaxParts)
-      fail("{}: key 'split.count' is {}, wanted 1 to {} (2.3)", source, *count,
-           kMaxParts);
-    check_split_keys(keys, 0, *count);
+  // Tools that merge parts leave split.count behind, as 0.
+  const uint64_t count = keys.find_count("split.count").value_or(0);
+  if (count > kMaxParts)
+    fail("{}: key 'split.count' is {}, the limit is {} (2.3)", source, count, kMaxParts);
+  if (count > 1) {
+    check_split_keys(keys, 0, count);
     const std::optional<uint64_t> n_tensors = keys.find_count("split.tensors.count");
     if (!n_tensors) fail("{}: key 'split.tensors.count' is missing (2.3)", source);
-    open_other_parts(checkpoint, *count, *n_tensors);
+    open_other_parts(checkpoint, count, *n_tensors);
   } else if (part && part->count > 1) {
-    fail("{}: named as part 1 of {}, but key 'split.count' is missing (2.3)", source,
-         part->count);
+    fail("{}: named as part 1 of {}, but key 'split.count' is {} (2.3)", source,
+         part->count, keys.has("split.count") ? std::to_string(count) : "missing");
   }
   check_gguf_model(checkpoint, source);
   return checkpoint;
