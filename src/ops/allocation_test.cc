@@ -12,12 +12,12 @@ namespace {
 std::atomic<int64_t> n_allocations{0};
 }  // namespace
 
-void* operator new(size_t bytes) {
+// None is inlined, or g++ 12 takes malloc and free for wrong partners of new and delete.
+__attribute__((noinline)) void* operator new(size_t bytes) {
   ++n_allocations;
   if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
   throw std::bad_alloc();
 }
-// Not inlined, or g++ 12 takes free() for the wrong partner of new.
 __attribute__((noinline)) void operator delete(void* p) noexcept { std::free(p); }
 __attribute__((noinline)) void operator delete(void* p, size_t) noexcept { std::free(p); }
 

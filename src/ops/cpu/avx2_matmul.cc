@@ -245,8 +245,8 @@ template <int tokens>
 void dot_tokens(const float* w, int n_cols, const float* x, size_t x_stride, float* acc) {
   for (int c = 0; c < n_cols; c += kGroupCols)
     dot_columns<tokens>(w + c * kTileRows,
-                        n_cols - c < kGroupCols ? n_cols - c : kGroupCols, x + c, x_stride,
-                        acc);
+                        n_cols - c < kGroupCols ? n_cols - c : kGroupCols, x + c,
+                        x_stride, acc);
 }
 
 void dot_f32(const float* w, int n_cols, const float* x, size_t x_stride, int n_tokens,
@@ -254,7 +254,8 @@ void dot_f32(const float* w, int n_cols, const float* x, size_t x_stride, int n_
   constexpr int kTokens = 4;
   int t = 0;
   for (; t + kTokens <= n_tokens; t += kTokens)
-    dot_tokens<kTokens>(w, n_cols, x + size_t(t) * x_stride, x_stride, acc + t * kTileRows);
+    dot_tokens<kTokens>(w, n_cols, x + size_t(t) * x_stride, x_stride,
+                        acc + t * kTileRows);
   for (; t < n_tokens; ++t)
     dot_tokens<1>(w, n_cols, x + size_t(t) * x_stride, x_stride, acc + t * kTileRows);
 }

@@ -21,6 +21,8 @@ bool has_fma_and_f16c() {
 const Kernels* vector_kernels() {
   return __builtin_cpu_supports("avx2") && has_fma_and_f16c() ? &avx2_kernels() : nullptr;
 }
+#elif defined(__aarch64__)
+const Kernels* vector_kernels() { return &neon_kernels(); }
 #else
 const Kernels* vector_kernels() { return nullptr; }
 #endif
