@@ -299,20 +299,21 @@ class FinishLoop {
 }  // namespace
 
 Flow Interpreter::run_loop(const Node& node, Loop& loop, const Value& loop_value) {
-  bool any = false;
+  bool completed = false;  // Jinja's `else` runs also when each round ends in continue
   {
     FinishLoop finish(loop);
     Value item;
     InScope scope(*this, scope_);
-    while (loop_next(loop, item)) {
-      if (any) scope.renew();
-      any = true;
+    for (bool first = true; loop_next(loop, item); first = false) {
+      if (!first) scope.renew();
       if (node.uses_loop) set(program_.loop, loop_value);
       assign(*node.kids[0], item);
-      if (execute(node.body) == Flow::break_) break;
+      const Flow flow = execute(node.body);
+      if (flow == Flow::break_) break;
+      completed |= flow == Flow::next;
     }
   }
-  if (any) return Flow::next;
+  if (completed || node.other.empty()) return Flow::next;
   InScope scope(*this, scope_);
   return execute(node.other);
 }
@@ -324,7 +325,10 @@ bool Interpreter::loop_fetch(Loop& loop, Value& item) {
     if (condition == nullptr) return true;
     InScope scope(*this, loop.scope);
     assign(*loop.node->kids[0], item);
-    if (truthy(evaluate(*condition))) return true;
+    if (!truthy(evaluate(*condition))) continue;
+    // Jinja's filter function unpacks the item and packs it again.
+    if (loop.node->kids[0]->kind == NodeKind::tuple) item = make_tuple(run, collect(run, item));
+    return true;
   }
   return false;
 }

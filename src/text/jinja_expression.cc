@@ -214,7 +214,10 @@ Value Interpreter::own_attribute(const Value& object, std::string_view name) {
 }
 
 Value Interpreter::get_attribute(const Value& object, std::string_view name) {
-  if (object.is_undefined()) fail_undefined(run, object);
+  if (object.is_undefined()) {
+    if (is_dunder(name)) return unsafe(run, object, name);
+    fail_undefined(run, object);
+  }
   Value own = own_attribute(object, name);
   const bool hidden = name.starts_with('_') && (is_dunder(name) || !own.is_missing());
   if (hidden || is_unsafe_attribute(object, name)) return unsafe(run, object, name);

@@ -179,8 +179,6 @@ Value truncate(Interpreter& in, const Value& value, Arguments& arguments) {
   Run& run = in.run;
   Bound bound(run, arguments,
               {.name = "truncate", .parameters = {"length", "killwords", "end", "leeway"}});
-  if (value.is_undefined()) fail_undefined(run, value);
-  if (!value.is(Kind::string)) run.fail("truncate wants a string, not {}", type_name(value));
   const Value end = bound.has(2) ? bound[2] : make_string(run, "...");
   if (!end.is(Kind::string)) run.fail("truncate: end must be a string");
   const int64_t length = bound.has(0) ? index_of(run, bound[0], "truncate") : 255;
@@ -190,7 +188,8 @@ Value truncate(Interpreter& in, const Value& value, Arguments& arguments) {
   const auto end_length = static_cast<int64_t>(string_of(end).length);
   if (length < end_length) run.fail("truncate: expected length >= {}", end_length);
   if (leeway < 0) run.fail("truncate: expected leeway >= 0");
-  if (static_cast<int64_t>(string_of(value).length) - leeway <= length) return value;
+  if (length_of(run, value) - leeway <= length) return value;
+  if (!value.is(Kind::string)) run.fail("truncate wants a string, not {}", type_name(value));
   const size_t bytes = byte_offset(string_of(value), static_cast<size_t>(length - end_length));
   std::string cut = text_of(value).substr(0, bytes);
   if (!flag(bound, 1)) {

@@ -195,6 +195,9 @@ Value attribute_filter(Interpreter& in, const Value& value, Arguments& arguments
   Bound bound(in.run, arguments, {.name = "attr", .parameters = {"name"}, .required = 1});
   if (!bound[0].is(Kind::string)) in.run.fail("attr: the name must be a string");
   const std::string& name = text_of(bound[0]);
+  if (value.is_undefined() && name.starts_with("__") && name.ends_with("__")) {
+    return make_undefined(in.run, fmt::format("access to attribute '{}' is unsafe", name));
+  }
   if (value.is(Kind::dict) && find_method(value, name) == nullptr) {
     return make_undefined(in.run, fmt::format("'dict object' has no attribute '{}'", name));
   }

@@ -80,6 +80,7 @@ Value dict(Interpreter& in, Arguments& arguments) {
   DictBuilder dict(run);
   if (!arguments.positional.empty()) {
     const Value& from = arguments.positional[0];
+    if (from.is_undefined()) fail_undefined(run, from);
     if (from.is(Kind::dict)) {
       for (const auto& [key, value] : dict_of(from).entries) dict.set(key, value);
     } else {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/utf8.h"
+#include "text/jinja_eval.h"
 #include "text/jinja_format.h"
 #include "text/jinja_ops.h"
 
@@ -69,6 +70,12 @@ void append_repr_text(std::string& out, std::string_view text) {
 }
 
 namespace {
+
+std::string macro_repr(const Value& value) {
+  const Node& node = *static_cast<const Macro*>(value.as_object())->node;
+  const bool anonymous = node.kind == NodeKind::call_block;
+  return anonymous ? "<Macro anonymous>" : fmt::format("<Macro '{}'>", node.text);
+}
 
 // Appends while the text stays within the limit.
 struct Writer {
@@ -164,6 +171,8 @@ struct Writer {
         return range(*static_cast<const Range*>(value.as_object()));
       case Kind::name_space:
         return name_space(*static_cast<const Namespace*>(value.as_object()));
+      case Kind::macro:
+        return text(macro_repr(value));
       default:
         return text(fmt::format("<{} object>", type_name(value)));
     }

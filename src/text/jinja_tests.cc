@@ -90,10 +90,12 @@ bool upper(Interpreter& in, const Value& value, Arguments& arguments) {
 
 bool filter(Interpreter& in, const Value& value, Arguments& arguments) {
   Bound(in.run, arguments, {.name = "filter", .parameters = {}});
+  hash_of(in.run, value);  // Error if it cannot be a key of the table
   return value.is(Kind::string) && find_filter(text_of(value)) != nullptr;
 }
 bool test(Interpreter& in, const Value& value, Arguments& arguments) {
   Bound(in.run, arguments, {.name = "test", .parameters = {}});
+  hash_of(in.run, value);
   return value.is(Kind::string) && find_test(text_of(value)) != nullptr;
 }
 
