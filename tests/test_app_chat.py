@@ -15,7 +15,7 @@ import pytest
 from reference import fixtures
 from tests import app_models
 
-GREEDY = ["--temp", "0", "-n", "12"]
+GREEDY = ("--temp", "0", "-n", "12")
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +26,8 @@ def model(tmp_path_factory):
     return model
 
 
-def chat(run_ingot, model, lines, *flags):
-    done = run_ingot("chat", model, *GREEDY, *flags, stdin="".join(f"{line}\n" for line in lines))
+def chat(run_ingot, model, lines, *flags, sampling=GREEDY):
+    done = run_ingot("chat", model, *sampling, *flags, stdin="".join(f"{line}\n" for line in lines))
     assert done.returncode == 0, done.stderr
     return done
 
@@ -36,11 +36,11 @@ def saved(path):
     return json.loads(path.read_text())["messages"]
 
 
-def answer_to(run_ingot, model, messages, *flags):
+def answer_to(run_ingot, model, messages, sampling=GREEDY):
     """What `template` and `run` make of the same conversation: chat must say no other."""
     request = json.dumps({"messages": messages, "add_generation_prompt": True})
     ids = run_ingot("template", model, "--ids", stdin=request).stdout.split()
-    done = run_ingot("run", model, *GREEDY, *flags, "--json", "--tokens",
+    done = run_ingot("run", model, *sampling, "--json", "--tokens",
                      json.dumps([int(i) for i in ids]))
     return json.loads(done.stdout)["text"]
 
@@ -80,17 +80,19 @@ def test_regenerate(run_ingot, model, tmp_path):
     done = chat(run_ingot, model, ["hello", "/regen", f"/save {path}"])
     once = answer_to(run_ingot, model, [user("hello")])
     assert done.stdout == f"{once}\n{once}\n" and len(saved(path)) == 2, "greedy says it again"
-    done = chat(run_ingot, model, ["hello", "/regen"], "--temp", "1.5", "--seed", "1")
-    first, second = done.stdout.rstrip("\n").split("\n", 1) if done.stdout.count("\n") == 2 else (
-        done.stdout[:len(done.stdout) // 2], done.stdout[len(done.stdout) // 2:])
-    assert first != second, "another seed"
+    warm = ("--temp", "1.5", "--seed", "1", "-n", "12")
+    done = chat(run_ingot, model, ["hello", f"/save {path}", "/regen", f"/save {tmp_path / 'd.json'}"],
+                sampling=warm)
+    first, second = saved(path)[1]["content"], saved(tmp_path / "d.json")[1]["content"]
+    assert first != second and done.stdout == f"{first}\n{second}\n", "another seed"
+    assert first == answer_to(run_ingot, model, [user("hello")], warm)
     empty = chat(run_ingot, model, ["/regen"])
     assert "no message to answer" in empty.stderr and empty.stdout == ""
 
 
 def test_set(run_ingot, model):
     once = answer_to(run_ingot, model, [user("hello")])
-    short = answer_to(run_ingot, model, [user("hello")], "-n", "3")
+    short = answer_to(run_ingot, model, [user("hello")], ("--temp", "0", "-n", "3"))
     done = chat(run_ingot, model, ["/set max-tokens 3", "hello", "/clear", "/set n 12", "hello"])
     assert done.stdout == f"{short}\n{once}\n"
     for line, says in [("/set temp nan", "temperature is nan"), ("/set temp", "value is missing"),
@@ -147,8 +149,8 @@ def test_a_full_context_is_told(run_ingot, model):
     done = chat(run_ingot, model, ["hi", "x" * 200, "/clear", "hi"], "-c", "64")
     assert done.stdout == f"{once}\n{once}\n", "the long message was not sent"
     assert "the context holds 64" in done.stderr and "hint: /clear" in done.stderr
-    cut = chat(run_ingot, model, ["hi"], "-c", "30", "-n", "500", "--ignore-eos")
-    assert "[cut: the context of 30 tokens is full; /clear" in cut.stderr
+    cut = chat(run_ingot, model, ["hi"], "-c", "50", "--ignore-eos", sampling=("--temp", "0"))
+    assert "[cut: the context of 50 tokens is full; /clear" in cut.stderr
     limited = chat(run_ingot, model, ["hi"], "--ignore-eos")
     assert "[cut: max-tokens is reached]" in limited.stderr
 

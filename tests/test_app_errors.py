@@ -204,7 +204,7 @@ SETUPS = {
     "pull of a bad reference": (["pull", "hf:"], None, "hf:"),
     "pull under a bad name": (["pull", "@good", "--as", "../x"], USAGE, "../x"),
     # one step of the text side
-    "tokenize no JSON": (["tokenize", "@good", "--jsonl"], USAGE, "line 2", '"a"\nnope\n'),
+    "tokenize no JSON": (["tokenize", "@good", "--jsonl"], USAGE, "line 1", 'nope\n'),
     "tokenize no string": (["tokenize", "@good", "--jsonl"], USAGE, "line 1", "[1]\n"),
     "detokenize words": (["detokenize", "@good"], USAGE, "seven", "1 seven"),
     "detokenize negative": (["detokenize", "@good"], USAGE, "-1", "[1, -1]"),
@@ -272,10 +272,10 @@ def test_store_that_cannot_be_written(ingot, room):
 
 def test_output_that_cannot_be_written(ingot, room):
     for arguments in (["run", room / "good", "-n", "3", "hi"], ["inspect", room / "good"],
-                      ["tokenize", room / "good"], ["run", room / "good", "--json", "hi"],
+                      ["tokenize", room / "good"], ["detokenize", room / "good"], ["run", room / "good", "--json", "hi"],
                       ["doctor"], ["bench", room / "good", "-p", "4", "-n", "4"]):
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([ingot, *arguments], input=b"hello", stdout=full,
+            done = subprocess.run([ingot, *arguments], input=b"104", stdout=full,
                                   stderr=subprocess.PIPE, timeout=60)
         assert done.returncode == 1, arguments
         assert b"standard output" in done.stderr and done.stderr.count(b"\n") == 1, arguments

@@ -26,7 +26,8 @@ def inspect(run_ingot, model, *flags):
 def heads_of(config):
     if config["model_type"] == "gpt2":
         return config["n_layer"], config["n_head"], config["n_embd"] // config["n_head"]
-    return config["num_hidden_layers"], config["num_key_value_heads"], config["head_dim"]
+    head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    return config["num_hidden_layers"], config["num_key_value_heads"], head_dim
 
 
 @pytest.mark.parametrize("name", fixtures.NAMES)

@@ -67,6 +67,20 @@ def test_the_binary_compares_itself(ingot, directories, name):
     assert "all within 0.0003" in said
 
 
+@pytest.mark.parametrize("name", fixtures.LONG_NAMES)
+def test_long_positions(ingot, tmp_path, name):
+    """3,000 tokens: three splits of the keys, scaled frequencies, in one pass and in pieces."""
+    directory = fixtures.unpack_long(tmp_path)[name]
+    golden = fixtures.golden(directory)
+    found = []
+    for flags in (["-t", 2], ["--chunk", 1000, "-t", 1]):
+        found.append(parity.eval_logits(ingot, directory, [golden["p0.ids"].tolist()], tmp_path,
+                                        *parity.F32, *flags))
+    wanted = golden["p0.logits"]
+    assert np.abs(found[0]["logits.0"][-len(wanted):] - wanted).max() < fixtures.LONG_TOLERANCE
+    assert parity.same_bits(*found) == []
+
+
 # ---- one answer --------------------------------------------------------------------------------
 
 

@@ -222,28 +222,28 @@ int bench(const BenchFlags& flags) {
 
 void add_bench(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("bench", "speed of prefill and decode");
-  auto flags = std::make_shared<BenchFlags>();
-  add_machine_flags(*command, flags->machine);
+  static BenchFlags flags;  // one command line a process
+  add_machine_flags(*command, flags.machine);
   const auto list = [&](const char* name, std::vector<int>& values, const char* help) {
-    command->add_option(name, values, help)->delimiter(',');
+    command->add_option(name, values, help)->delimiter(',')->allow_extra_args(false);
   };
-  list("-p,--prefill", flags->prefill,
+  list("-p,--prefill", flags.prefill,
        "prompt tokens, repeatable or a,b,c (default 512; 0: none)");
-  list("-n,--decode", flags->decode, "tokens to decode, likewise (default 128; 0: none)");
-  list("-d,--depth", flags->depths, "tokens in the context before, likewise (default 0)");
-  command->add_option("-r,--repeats", flags->n_repeats, "repeats; the median counts");
-  command->add_option("--verify", flags->verify_rows, "cost of passes over 1 to N rows");
+  list("-n,--decode", flags.decode, "tokens to decode, likewise (default 128; 0: none)");
+  list("-d,--depth", flags.depths, "tokens in the context before, likewise (default 0)");
+  command->add_option("-r,--repeats", flags.n_repeats, "repeats; the median counts");
+  command->add_option("--verify", flags.verify_rows, "cost of passes over 1 to N rows");
   command->add_option(
-      "--guard", flags->guard_file,
+      "--guard", flags.guard_file,
       "JSON file of an independent reference's tokens; any other token voids "
       "the run");
-  command->add_flag("--json", flags->json, "one JSON document instead of a table");
+  command->add_flag("--json", flags.json, "one JSON document instead of a table");
   add_unbuilt_flags(*command, {"--kernels"});
-  command->callback([&action, flags] {
-    if (flags->prefill.empty()) flags->prefill = {512};
-    if (flags->decode.empty()) flags->decode = {128};
-    if (flags->depths.empty()) flags->depths = {0};
-    action = [flags] { return bench(*flags); };
+  command->callback([&action] {
+    if (flags.prefill.empty()) flags.prefill = {512};
+    if (flags.decode.empty()) flags.decode = {128};
+    if (flags.depths.empty()) flags.depths = {0};
+    action = [] { return bench(flags); };
   });
 }
 

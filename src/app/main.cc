@@ -48,6 +48,8 @@ void add_unbuilt_commands(CLI::App& app, Action& action) {
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
   std::string message = error.what();
+  if (app.get_subcommands().empty() && !app.remaining().empty())
+    message = fmt::format("unknown command '{}'", app.remaining().front());
   for (char& c : message)
     if (c == '\n') c = ' ';
   say(message, "ingot --help, ingot COMMAND --help");
@@ -73,7 +75,10 @@ int run_main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error);
   }
-  return action();
+  const int code = action();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    fail("standard output: cannot be written");
+  return code;
 }
 
 }  // namespace

@@ -12,11 +12,9 @@ namespace ingot {
 
 void add_unbuilt_flags(CLI::App& app, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    app.add_option_function<std::vector<std::string>>(
+    app.add_option_function<std::string>(
            name,
-           [name](const std::vector<std::string>&) {
-             fail_usage("flag {}: not built yet", name);
-           })
+           [name](const std::string&) { fail_usage("flag {}: not built yet", name); })
         ->expected(0, 1)
         ->group("");
   }
@@ -71,8 +69,12 @@ KvType kv_type(const MachineFlags& flags) {
 
 void add_generation_flags(CLI::App& app, GenerationFlags& flags) {
   const std::string group = "Generation (defaults: the model's generation_config.json)";
+  // A list takes one value each time it is named: what follows may be the prompt.
   const auto option = [&](const char* name, auto& value, const char* help) {
-    app.add_option(name, value, help)->group(group);
+    return app.add_option(name, value, help)->group(group)->allow_extra_args(false);
+  };
+  const auto not_negative = [](const std::string& text) {
+    return text.starts_with('-') ? text + ": wanted 0 or more" : std::string();
   };
   option("-n,--max-tokens", flags.max_tokens,
          "most tokens to answer (default: the context)");
@@ -89,7 +91,8 @@ void add_generation_flags(CLI::App& app, GenerationFlags& flags) {
          "subtracted for each time answered");
   option("--logit-bias", flags.logit_bias,
          "ID=V, repeatable: added to that token's logit");
-  option("--seed", flags.seed, "of the sampler (default: from the clock)");
+  option("--seed", flags.seed, "of the sampler (default: from the clock)")
+      ->check(not_negative);  // the parser would wrap it around
   option("--stop", flags.stops, "end before this text, repeatable");
   option("--system", flags.system, "system message");
   option("--think", flags.think, "on or off, for templates that know enable_thinking");
