@@ -303,10 +303,10 @@ int chat(const ChatFlags& flags) {
 
 void add_chat(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("chat", "a conversation");
-  auto flags = std::make_shared<ChatFlags>();
-  add_machine_flags(*command, flags->machine);
-  add_generation_flags(*command, flags->generation);
-  command->callback([&action, flags] { action = [flags] { return chat(*flags); }; });
+  static ChatFlags flags;  // one command line a process
+  add_machine_flags(*command, flags.machine);
+  add_generation_flags(*command, flags.generation);
+  command->callback([&action] { action = [] { return chat(flags); }; });
 }
 
 }  // namespace ingot

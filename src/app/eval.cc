@@ -156,24 +156,23 @@ void add_eval(CLI::App& app, Action& action) {
   CLI::App* eval =
       app.add_subcommand("eval", "logits of given tokens; perplexity of a text");
   eval->require_subcommand(1);
-  auto flags = std::make_shared<EvalFlags>();
+  static EvalFlags flags;  // one command line a process
 
   CLI::App* logits = eval->add_subcommand("logits", "float32 logits of every position");
-  add_machine_flags(*logits, flags->machine);
-  logits->add_option("--tokens", flags->tokens_file, "JSON file [[ids], ...]");
-  logits->add_option("--out", flags->out_file, "safetensors file to write");
-  logits->add_flag("--hidden", flags->hidden, "write the hidden states too");
-  logits->add_option("--reference", flags->reference_file,
+  add_machine_flags(*logits, flags.machine);
+  logits->add_option("--tokens", flags.tokens_file, "JSON file [[ids], ...]");
+  logits->add_option("--out", flags.out_file, "safetensors file to write");
+  logits->add_flag("--hidden", flags.hidden, "write the hidden states too");
+  logits->add_option("--reference", flags.reference_file,
                      "compare with another program's file, layer by layer");
-  logits->add_option("--tolerance", flags->tolerance,
+  logits->add_option("--tolerance", flags.tolerance,
                      "largest absolute difference allowed");
-  logits->callback(
-      [&action, flags] { action = [flags] { return eval_logits(*flags); }; });
+  logits->callback([&action] { action = [] { return eval_logits(flags); }; });
 
   CLI::App* ppl = eval->add_subcommand("ppl", "perplexity of a text");
-  add_machine_flags(*ppl, flags->machine);
-  ppl->add_option("--text", flags->text_file, "text file")->required();
-  ppl->callback([&action, flags] { action = [flags] { return eval_ppl(*flags); }; });
+  add_machine_flags(*ppl, flags.machine);
+  ppl->add_option("--text", flags.text_file, "text file")->required();
+  ppl->callback([&action] { action = [] { return eval_ppl(flags); }; });
 
   CLI::App* kl = eval->add_subcommand("kl", "")->group("");
   kl->allow_extras();

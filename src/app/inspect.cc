@@ -134,12 +134,11 @@ Inspection inspect_model(const InspectFlags& flags) {
 void add_inspect(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("inspect", "what a model is: recipe, memory, text");
-  auto flags = std::make_shared<InspectFlags>();
-  add_machine_flags(*command, flags->machine);
-  command->add_flag("--json", flags->json, "one JSON document instead of text");
-  command->add_flag("--tensors", flags->tensors,
-                    "every tensor: type, shape, bytes, file");
-  command->callback([&action, flags] { action = [flags] { return inspect(*flags); }; });
+  static InspectFlags flags;  // one command line a process
+  add_machine_flags(*command, flags.machine);
+  command->add_flag("--json", flags.json, "one JSON document instead of text");
+  command->add_flag("--tensors", flags.tensors, "every tensor: type, shape, bytes, file");
+  command->callback([&action] { action = [] { return inspect(flags); }; });
 }
 
 }  // namespace ingot

@@ -17,7 +17,7 @@ constexpr size_t kTemplateColumns = 100;
 
 std::string size_text(size_t bytes) {
   if (bytes < 10'000) return fmt::format("{} bytes", with_commas(bytes));
-  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", double(bytes) / 1e3);
+  if (bytes < 1'000'000) return fmt::format("{:.1f} kB", double(bytes) / 1e3);
   if (bytes < 10'000'000'000) return fmt::format("{:.1f} MB", double(bytes) / 1e6);
   return fmt::format("{:.1f} GB", double(bytes) / 1e9);
 }

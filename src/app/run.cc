@@ -116,13 +116,13 @@ int run(const RunFlags& flags) {
 
 void add_run(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("run", "answer one prompt");
-  auto flags = std::make_shared<RunFlags>();
-  add_machine_flags(*command, flags->machine);
-  command->add_option("PROMPT", flags->prompt,
+  static RunFlags flags;  // one command line a process
+  add_machine_flags(*command, flags.machine);
+  command->add_option("PROMPT", flags.prompt,
                       "the prompt; '-' or absent: standard input");
-  add_generation_flags(*command, flags->generation);
-  command->add_flag("--json", flags->json, "one JSON document instead of text");
-  command->callback([&action, flags] { action = [flags] { return run(*flags); }; });
+  add_generation_flags(*command, flags.generation);
+  command->add_flag("--json", flags.json, "one JSON document instead of text");
+  command->callback([&action] { action = [] { return run(flags); }; });
 }
 
 }  // namespace ingot

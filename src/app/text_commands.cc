@@ -126,37 +126,36 @@ int render(const TextFlags& flags) {
 }
 
 CLI::App* add_command(CLI::App& app, Action& action, const char* name, const char* help,
-                      const std::shared_ptr<TextFlags>& flags,
-                      int (*act)(const TextFlags&)) {
+                      TextFlags& flags, int (*act)(const TextFlags&)) {
   CLI::App* command = app.add_subcommand(name, help);
-  command->add_option("MODEL", flags->model, "model, or a directory with tokenizer.json")
+  command->add_option("MODEL", flags.model, "model, or a directory with tokenizer.json")
       ->required();
   command->callback(
-      [&action, flags, act] { action = [flags, act] { return act(*flags); }; });
+      [&action, &flags, act] { action = [&flags, act] { return act(flags); }; });
   return command;
 }
 
 }  // namespace
 
 void add_text(CLI::App& app, Action& action) {
-  auto flags = std::make_shared<TextFlags>();
+  static TextFlags flags;  // one command line a process
   CLI::App* encode =
       add_command(app, action, "tokenize", "text to token ids", flags, tokenize);
-  encode->add_flag("--jsonl", flags->jsonl,
+  encode->add_flag("--jsonl", flags.jsonl,
                    "a JSON string a line in, a JSON list a line out");
-  encode->add_flag("--bos", flags->bos, "add what the tokenizer's post-processor adds");
-  encode->add_flag("--no-special", flags->no_special,
+  encode->add_flag("--bos", flags.bos, "add what the tokenizer's post-processor adds");
+  encode->add_flag("--no-special", flags.no_special,
                    "markers in the text are plain letters");
   CLI::App* decode =
       add_command(app, action, "detokenize", "token ids to text", flags, detokenize);
-  decode->add_flag("--jsonl", flags->jsonl,
+  decode->add_flag("--jsonl", flags.jsonl,
                    "a JSON list a line in, a JSON string a line out");
-  decode->add_flag("--skip-special", flags->skip_special, "leave control tokens out");
+  decode->add_flag("--skip-special", flags.skip_special, "leave control tokens out");
   CLI::App* chat =
       add_command(app, action, "template", "a conversation as JSON to the prompt's text",
                   flags, render);
-  chat->add_flag("--ids", flags->ids, "print what would be fed to the model");
-  chat->add_option("--chat-template", flags->chat_template, "Jinja file to use instead");
+  chat->add_flag("--ids", flags.ids, "print what would be fed to the model");
+  chat->add_option("--chat-template", flags.chat_template, "Jinja file to use instead");
 }
 
 }  // namespace ingot
