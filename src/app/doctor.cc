@@ -168,9 +168,9 @@ int doctor(bool json) {
 void add_doctor(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("doctor", "what this machine has and what the build left out");
-  auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "one JSON document instead of text");
-  command->callback([&action, json] { action = [json] { return doctor(*json); }; });
+  static bool json = false;  // one command line a process
+  command->add_flag("--json", json, "one JSON document instead of text");
+  command->callback([&action] { action = [] { return doctor(json); }; });
 }
 
 }  // namespace ingot
