@@ -167,6 +167,20 @@ TEST(ShardIndex, RefusesBrokenIndexes) {
                    {c.rule, "index.json: "});
 }
 
+TEST(ModelDirectory, NamesPointersAndErrorPages) {  // formats.md 0.2
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
+  const TemporaryDirectory d;
+  write_good(d);
+  d.write(kTwo, pointer);
+  expect_refused("shard", [&] { open_checkpoint(d.path()); }, {kTwo, "Git-LFS pointer"});
+  d.write(kIndex, pointer);
+  expect_refused("index", [&] { open_checkpoint(d.path()); },
+                 {kIndex, "Git-LFS pointer"});
+  d.write(kIndex, "<html>404");
+  expect_refused("page", [&] { open_checkpoint(d.path()); }, {kIndex, "web page"});
+}
+
 TEST(ShardIndex, ReadsNamesAndSize) {
   const ShardIndex index = parse_shard_index(
       index_of(kGoodMap, R"({"total_size":12345678901234,"total_parameters":7})"), "i");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "formats/quote.h"
+#include "formats/sniff.h"
 #include "formats/strict_json.h"
 
 namespace ingot {
@@ -48,7 +49,9 @@ void check_counts(const ShardIndex& index, std::string_view source) {
 ShardIndex parse_shard_index(std::string_view text, std::string_view source) {
   if (text.size() > kMaxIndexBytes)
     fail("{}: {} bytes, the limit is {} (ST-30)", source, text.size(), kMaxIndexBytes);
-  if (!text.starts_with('{')) fail("{}: does not begin with '{{' (ST-30)", source);
+  if (!text.starts_with('{'))
+    fail("{}: this is {}; wanted a JSON object (ST-30)", source,
+         foreign_format(std::as_bytes(std::span(text))).value_or("no JSON object"));
   const json root = parse_strict_json(text, source);
   ShardIndex index;
   if (!root.contains("weight_map") || !root["weight_map"].is_object())
