@@ -2,6 +2,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "text/chat_template.h"
+#include "text/jinja_eval.h"
+#include "text/jinja_print.h"
 
 namespace ingot {
 namespace {
@@ -89,6 +91,13 @@ bool wants_null(const ChatTemplate& chat_template, const SpecialTokens& tokens) 
   fail("messages[{}]: {}", index, what);
 }
 
+// json.dumps(value, ensure_ascii=False)
+std::string python_json(const ordered_json& value) {
+  const TemplateLimits limits;
+  jinja::Run run(limits, "tool call arguments");
+  return jinja::to_json(run, jinja::value_from_json(run, value, jinja::Origin::request), {});
+}
+
 void prepare_arguments(ordered_json& call, bool as_object) {
   if (!call.is_object() || !call.contains("function")) return;
   ordered_json& function = call["function"];
@@ -100,7 +109,7 @@ void prepare_arguments(ordered_json& call, bool as_object) {
     ordered_json parsed = parse_request_json(text, "tool call arguments");
     if (parsed.is_object()) arguments = std::move(parsed);
   } else if (!as_object && arguments.is_object()) {
-    arguments = arguments.dump();
+    arguments = python_json(arguments);
   }
 }
 

@@ -47,7 +47,10 @@ bool Iterator::next(Value& item) {
              (static_cast<unsigned char>(string.text[end]) & 0xC0u) == 0x80u) {
         ++end;
       }
-      item = make_substring(*run_, string, index_, end);
+      MarkedText character;  // Python's iterator gives plain strings, of markup too
+      character.append(std::string_view(string.text).substr(index_, end - index_),
+                       spans_within(string.foreign, index_, end));
+      item = make_marked_string(*run_, std::move(character));
       index_ = end;
       return true;
     }

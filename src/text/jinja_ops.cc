@@ -378,7 +378,7 @@ Value item_at(Run& run, const Value& value, const Value& index) {
 namespace {
 
 struct ResolvedSlice {
-  int64_t start, step, count;
+  int64_t start, stop, step, count;
 };
 
 // A bound as Python clips it: far outside is the end.
@@ -405,7 +405,7 @@ ResolvedSlice resolve_slice(Run& run, const SliceBounds& bounds, int64_t n) {
   int64_t count = 0;
   if (!down && start < stop) count = (stop - start - 1) / step + 1;
   if (down && start > stop) count = (start - stop - 1) / -step + 1;
-  return {start, step, count};
+  return {start, stop, step, count};
 }
 
 Value slice_string(Run& run, const Value& value, const ResolvedSlice& s) {
@@ -452,7 +452,7 @@ Value slice(Run& run, const Value& value, const SliceBounds& bounds) {
     const auto& range = *static_cast<const Range*>(value.as_object());
     const int64_t start = range.start + s.start * range.step;
     const int64_t step = range.step * std::clamp<int64_t>(s.step, -200'000, 200'000);
-    return make_range(run, start, start + s.count * step, step);
+    return make_range(run, start, range.start + s.stop * range.step, step);
   }
   run.step(s.count);
   run.check_room(static_cast<size_t>(s.count) * sizeof(Value));
