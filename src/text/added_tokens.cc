@@ -111,6 +111,7 @@ std::vector<TokenSpan> AddedTokenMatcher::split(std::string_view text,
     }
     const Rule& rule = rules_[size_t(match.rule)];
     i = match.end;  // where the search goes on, whether the match counts or not
+    if (match.begin < done) continue;  // taken by the rstrip of the one before
     if (rule.special) {
       if (!options.parse_special) continue;
       const Plainness plain =

@@ -11,15 +11,16 @@ namespace {
 using nlohmann::ordered_json;
 
 bool is_blank(const ordered_json& value) {
-  return value.is_null() || ((value.is_array() || value.is_string()) && value.empty());
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.is_null() || (value.is_array() && value.empty());
 }
 
 // ---- What a template wants, found by rendering probes -------------------------------
 
 struct TemplateWants {
-  bool object_arguments = true;   // else the JSON text
-  bool null_content = false;      // keeps null apart from ""
-  bool content_parts = false;     // walks over lists of parts
+  bool object_arguments = true;  // else the JSON text
+  bool null_content = false;     // keeps null apart from ""
+  bool content_parts = false;    // walks over lists of parts
 };
 
 // The rendering, or nothing when the template refuses.
@@ -37,20 +38,34 @@ std::optional<std::string> probe(const ChatTemplate& chat_template, ordered_json
 ordered_json tool_call_messages(ordered_json arguments) {
   ordered_json function{{"name", "probe_name"}, {"arguments", std::move(arguments)}};
   ordered_json call{{"id", "call00000"}, {"type", "function"}, {"function", function}};
-  return ordered_json::array(
-      {{{"role", "user"}, {"content", "probe question"}},
-       {{"role", "assistant"}, {"content", ""}, {"tool_calls", ordered_json::array({call})}},
-       {{"role", "tool"}, {"tool_call_id", "call00000"}, {"name", "probe_name"},
-        {"content", "probe result"}}});
+  return ordered_json::array({{{"role", "user"}, {"content", "probe question"}},
+                              {{"role", "assistant"},
+                               {"content", ""},
+                               {"tool_calls", ordered_json::array({call})}},
+                              {{"role", "tool"},
+                               {"tool_call_id", "call00000"},
+                               {"name", "probe_name"},
+                               {"content", "probe result"}}});
+}
+
+// A call rendered; some templates show calls only beside null content.
+std::optional<std::string> probe_call(const ChatTemplate& chat_template,
+                                      const ordered_json& arguments,
+                                      const SpecialTokens& tokens) {
+  ordered_json messages = tool_call_messages(arguments);
+  auto rendered = probe(chat_template, messages, tokens);
+  if (rendered && rendered->find("probe_value") != std::string::npos) return rendered;
+  messages[1]["content"] = nullptr;
+  return probe(chat_template, messages, tokens);
 }
 
 bool wants_objects(const ChatTemplate& chat_template, const SpecialTokens& tokens) {
   const std::string text = R"({"probe_key": "probe_value"})";
-  const auto with_object =
-      probe(chat_template, tool_call_messages(ordered_json::parse(text)), tokens);
-  const auto with_text = probe(chat_template, tool_call_messages(text), tokens);
+  const auto with_object = probe_call(chat_template, ordered_json::parse(text), tokens);
+  const auto with_text = probe_call(chat_template, text, tokens);
   // Python's repr is how a template shows that it did not expect an object.
-  const bool object_good = with_object && with_object->find("probe_value") != std::string::npos &&
+  const bool object_good = with_object &&
+                           with_object->find("probe_value") != std::string::npos &&
                            with_object->find("{'probe_key'") == std::string::npos;
   const bool text_good =
       with_text && with_text->find("probe_value") != std::string::npos &&
@@ -95,7 +110,8 @@ bool wants_null(const ChatTemplate& chat_template, const SpecialTokens& tokens) 
 std::string python_json(const ordered_json& value) {
   const TemplateLimits limits;
   jinja::Run run(limits, "tool call arguments");
-  return jinja::to_json(run, jinja::value_from_json(run, value, jinja::Origin::request), {});
+  return jinja::to_json(run, jinja::value_from_json(run, value, jinja::Origin::request),
+                        {});
 }
 
 void prepare_arguments(ordered_json& call, bool as_object) {
@@ -117,23 +133,28 @@ std::string joined_parts(const ordered_json& parts, size_t index) {
   std::string text;
   bool first = true;
   for (const ordered_json& part : parts) {
-    const bool good = part.is_object() && part.contains("text") && part["text"].is_string();
-    if (!good) fail_message(index, "content has a part that is no text; only text is supported");
+    const bool good =
+        part.is_object() && part.contains("text") && part["text"].is_string();
+    if (!good)
+      fail_message(index, "content has a part that is no text; only text is supported");
     if (!std::exchange(first, false)) text += "\n";
     text += part["text"].get<std::string>();
   }
   return text;
 }
 
-// Mistral's templates take ids of exactly nine letters and digits; both sides get the same.
+// Mistral's templates take ids of exactly nine letters and digits; both sides get the
+// same.
 std::string nine_letters(const std::string& id) {
   bool fits = id.size() == 9;
   for (char c : id) fits = fits && std::isalnum(static_cast<unsigned char>(c)) != 0;
   if (fits) return id;
   static constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz";
-  uint64_t hash = std::stoull(xxh128_hex(id.data(), id.size()).substr(0, 16), nullptr, 16);
+  uint64_t hash =
+      std::stoull(xxh128_hex(id.data(), id.size()).substr(0, 16), nullptr, 16);
   std::string out;
-  for (int i = 0; i < 9; ++i, hash /= kLetters.size()) out += kLetters[hash % kLetters.size()];
+  for (int i = 0; i < 9; ++i, hash /= kLetters.size())
+    out += kLetters[hash % kLetters.size()];
   return out;
 }
 
@@ -158,25 +179,29 @@ void prepare_message(ordered_json& message, size_t index, const TemplateWants& w
   if (message.contains("content")) {
     ordered_json& content = message["content"];
     if (content.is_null() && !wants.null_content) content = "";
-    if (content.is_array() && !wants.content_parts) content = joined_parts(content, index);
+    if (content.is_array() && !wants.content_parts)
+      content = joined_parts(content, index);
   }
   prepare_reasoning(message);
   if (message.contains("tool_calls") && message["tool_calls"].is_array()) {
     for (ordered_json& call : message["tool_calls"]) {
       prepare_arguments(call, wants.object_arguments);
-      if (short_ids && call.is_object() && call.contains("id") && call["id"].is_string()) {
+      if (short_ids && call.is_object() && call.contains("id") &&
+          call["id"].is_string()) {
         call["id"] = nine_letters(call["id"].get<std::string>());
       }
     }
   }
-  if (short_ids && message.contains("tool_call_id") && message["tool_call_id"].is_string()) {
+  if (short_ids && message.contains("tool_call_id") &&
+      message["tool_call_id"].is_string()) {
     message["tool_call_id"] = nine_letters(message["tool_call_id"].get<std::string>());
   }
 }
 
 bool any_message(const ordered_json& messages, const char* key) {
   for (const ordered_json& message : messages) {
-    if (message.is_object() && message.contains(key) && !is_blank(message[key])) return true;
+    if (message.is_object() && message.contains(key) && !is_blank(message[key]))
+      return true;
   }
   return false;
 }
@@ -201,18 +226,19 @@ TemplateWants find_wants(const ChatTemplate& chat_template, const ordered_json& 
 
 }  // namespace
 
-ordered_json prepare_request(const ChatTemplate& chat_template, const ordered_json& request,
-                             const SpecialTokens& tokens) {
+ordered_json prepare_request(const ChatTemplate& chat_template,
+                             const ordered_json& request, const SpecialTokens& tokens) {
   if (!request.is_object()) fail("the request is no JSON object");
   auto messages = request.find("messages");
-  if (messages == request.end() || !messages->is_array()) fail("messages: must be a list");
+  if (messages == request.end() || !messages->is_array())
+    fail("messages: must be a list");
   ordered_json out;
   out["messages"] = *messages;
   auto tools = request.find("tools");
   if (tools != request.end() && !is_blank(*tools)) out["tools"] = *tools;
   out["add_generation_prompt"] = request.value("add_generation_prompt", true);
-  for (const char* key : {"reasoning_effort", "enable_thinking", "documents",
-                          "continue_final_message"}) {
+  for (const char* key :
+       {"reasoning_effort", "enable_thinking", "documents", "continue_final_message"}) {
     if (request.contains(key) && !request[key].is_null()) out[key] = request[key];
   }
   auto extra = request.find("chat_template_kwargs");

@@ -43,7 +43,8 @@ std::vector<PromptSegment> ChatTemplate::render_segments(
   std::vector<PromptSegment> segments;
   size_t at = 0;
   for (const jinja::Span& span : marked.foreign) {
-    if (at < span.begin) segments.push_back({marked.text.substr(at, span.begin - at), false});
+    if (at < span.begin)
+      segments.push_back({marked.text.substr(at, span.begin - at), false});
     segments.push_back({marked.text.substr(span.begin, span.end - span.begin), true});
     at = span.end;
   }
@@ -73,7 +74,8 @@ std::optional<std::string> token_text(const ordered_json& value) {
   return text->get<std::string>();
 }
 
-void add_token(SpecialTokens& tokens, const std::string& name, const ordered_json& value) {
+void add_token(SpecialTokens& tokens, const std::string& name,
+               const ordered_json& value) {
   const std::optional<std::string> text = token_text(value);
   if (!text) return;
   for (const auto& token : tokens) {
@@ -108,7 +110,8 @@ void config_templates(const TemplateSources& sources,
       fail("{}: tokenizer_config.json: chat_template has an entry that is not wanted: {}",
            sources.name_for_messages, wanted);
     }
-    named.emplace_back(entry["name"].get<std::string>(), entry["template"].get<std::string>());
+    named.emplace_back(entry["name"].get<std::string>(),
+                       entry["template"].get<std::string>());
   }
 }
 
@@ -129,7 +132,8 @@ SpecialTokens special_tokens_from_config(const std::string& tokenizer_config_jso
   return tokens;
 }
 
-std::optional<std::string> choose_template(const TemplateSources& sources, bool have_tools) {
+std::optional<std::string> choose_template(const TemplateSources& sources,
+                                           bool have_tools) {
   // First found wins for each name: files of their own, then the config, then GGUF.
   std::vector<std::pair<std::string, std::string>> named;
   if (!sources.chat_template_jinja.empty()) {
@@ -137,7 +141,8 @@ std::optional<std::string> choose_template(const TemplateSources& sources, bool 
   }
   named.insert(named.end(), sources.named.begin(), sources.named.end());
   config_templates(sources, named);
-  if (!sources.gguf_template.empty()) named.emplace_back("default", sources.gguf_template);
+  if (!sources.gguf_template.empty())
+    named.emplace_back("default", sources.gguf_template);
   if (named.empty()) return {};
   auto find = [&](std::string_view name) {
     return std::find_if(named.begin(), named.end(),
@@ -147,7 +152,8 @@ std::optional<std::string> choose_template(const TemplateSources& sources, bool 
   if (find("default") != named.end()) return find("default")->second;
   std::string names;
   for (const auto& entry : named) names += " " + printable_text(entry.first);
-  fail("{}: has chat templates but none called default:{}", sources.name_for_messages, names);
+  fail("{}: has chat templates but none called default:{}", sources.name_for_messages,
+       names);
 }
 
 // ---- Conversations ------------------------------------------------------------------
@@ -166,7 +172,8 @@ struct ChatContext {
 
 ChatContext chat_context(const ChatTemplate& chat_template, const ordered_json& request,
                          const SpecialTokens& tokens) {
-  if (!request.is_object()) fail("{}: the request is no JSON object", chat_template.name());
+  if (!request.is_object())
+    fail("{}: the request is no JSON object", chat_template.name());
   auto messages = request.find("messages");
   if (messages == request.end() || !messages->is_array()) {
     fail("{}: the request's 'messages' must be a list", chat_template.name());
@@ -238,7 +245,8 @@ std::string render_chat(const ChatTemplate& chat_template, const ordered_json& r
 }
 
 GuardedPrompt render_chat_guarded(const ChatTemplate& chat_template,
-                                  const ordered_json& request, const SpecialTokens& tokens) {
+                                  const ordered_json& request,
+                                  const SpecialTokens& tokens) {
   const ChatContext context = chat_context(chat_template, request, tokens);
   GuardedPrompt prompt;
   prompt.segments = chat_template.render_segments(context.variables, context.trusted);

@@ -57,7 +57,8 @@ void expect_rendering(const ChatTemplate& chat_template, const ordered_json& req
 TEST(ChatTemplate, RendersSixtyTemplatesAsJinja2) {
   const ordered_json golden = parse_request_json(read_data("golden.json"), "golden.json");
   SpecialTokens tokens;
-  for (const auto& [name, text] : golden["tokens"].items()) tokens.emplace_back(name, text);
+  for (const auto& [name, text] : golden["tokens"].items())
+    tokens.emplace_back(name, text);
   size_t n = 0;
   for (const auto& [name, renderings] : golden["expected"].items()) {
     const ChatTemplate chat_template = make(read_data(name + ".jinja"));
@@ -79,7 +80,8 @@ TEST(ChatTemplate, RendersPublishedModelsAsTransformers) {
     sources.tokenizer_config_json = model["config"].dump();
     sources.name_for_messages = name;
     const ChatTemplate chat_template = make(choose_template(sources, false).value());
-    const SpecialTokens tokens = special_tokens_from_config(sources.tokenizer_config_json, name);
+    const SpecialTokens tokens =
+        special_tokens_from_config(sources.tokenizer_config_json, name);
     for (const auto& [label, one] : model["chat"].items()) {
       SCOPED_TRACE(name + " " + label);
       ordered_json request = one["conversation"];
@@ -126,8 +128,9 @@ TEST(ChatTemplate, WritesToolsAsPythonsJson) {
   const ordered_json context = parse_request_json(
       R"({"tool": {"type": "t", "name": "n", "about": "warm if t > 9 & t < 30, it's \"été\""}})",
       "context");
-  EXPECT_EQ(make("{{ tool|tojson }}").render(context),
-            R"({"type": "t", "name": "n", "about": "warm if t > 9 & t < 30, it's \"été\""})");
+  EXPECT_EQ(
+      make("{{ tool|tojson }}").render(context),
+      R"({"type": "t", "name": "n", "about": "warm if t > 9 & t < 30, it's \"été\""})");
   EXPECT_EQ(make("{{ tool|tojson(indent=2) }}").render(context),
             "{\n  \"type\": \"t\",\n  \"name\": \"n\",\n"
             "  \"about\": \"warm if t > 9 & t < 30, it's \\\"été\\\"\"\n}");
@@ -137,8 +140,9 @@ TEST(ChatTemplate, KeepsIntegersOfAnySizeAndFloatsAsPythonDoes) {
   const ordered_json context = parse_request_json(
       R"({"v": [123456789012345678901234567890, 18446744073709551615, 1.0, 0.10, 1E5, -0.0]})",
       "context");
-  EXPECT_EQ(make("{{ v|tojson }}").render(context),
-            "[123456789012345678901234567890, 18446744073709551615, 1.0, 0.1, 100000.0, -0.0]");
+  EXPECT_EQ(
+      make("{{ v|tojson }}").render(context),
+      "[123456789012345678901234567890, 18446744073709551615, 1.0, 0.1, 100000.0, -0.0]");
 }
 
 TEST(ChatTemplate, ContinuesTheFinalMessage) {
@@ -146,7 +150,8 @@ TEST(ChatTemplate, ContinuesTheFinalMessage) {
   ordered_json request = ordered_json::parse(
       R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": " The answer "}],
           "continue_final_message": true})");
-  const std::string wanted = "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n The answer";
+  const std::string wanted =
+      "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n The answer";
   EXPECT_EQ(render_chat(chat_template, request, {}), wanted);
   EXPECT_EQ(joined(render_chat_guarded(chat_template, request, {})), wanted);
   request["add_generation_prompt"] = true;
@@ -177,7 +182,8 @@ TEST(ChooseTemplate, ReadsTheListForm) {
       R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})";
   EXPECT_EQ(choose_template(sources, false), "d");
   EXPECT_EQ(choose_template(sources, true), "t");
-  sources.tokenizer_config_json = R"({"chat_template": [{"name": "rag", "template": "r"}]})";
+  sources.tokenizer_config_json =
+      R"({"chat_template": [{"name": "rag", "template": "r"}]})";
   EXPECT_THROW(choose_template(sources, false), Error);
   sources.tokenizer_config_json = R"({"chat_template": 7})";
   EXPECT_THROW(choose_template(sources, false), Error);
@@ -201,7 +207,8 @@ std::string marked(const ChatTemplate& chat_template, const ordered_json& reques
   std::string text;
   for (const PromptSegment& segment :
        render_chat_guarded(chat_template, request, {{"bos_token", "<s>"}}).segments) {
-    text += (segment.from_request ? "«" : "") + segment.text + (segment.from_request ? "»" : "");
+    text += (segment.from_request ? "«" : "") + segment.text +
+            (segment.from_request ? "»" : "");
   }
   return text;
 }
@@ -243,13 +250,15 @@ TEST(GuardedPrompt, FollowsTextThroughOperations) {
       {"{{ k * 2 }}<", "«vv»<"},
       {"{{ bos_token }}{{ k }}", "<s>«v»"},
   };
-  for (const auto& [source, wanted] : cases) EXPECT_EQ(marked(make(source), request), wanted);
+  for (const auto& [source, wanted] : cases)
+    EXPECT_EQ(marked(make(source), request), wanted);
 }
 
 // ---- Requests -----------------------------------------------------------------------
 
 ordered_json prepared(const char* template_name, const std::string& request) {
-  return prepare_request(make(read_data(template_name)), parse_request_json(request, "request"),
+  return prepare_request(make(read_data(template_name)),
+                         parse_request_json(request, "request"),
                          {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
 }
 
@@ -308,7 +317,8 @@ TEST(PrepareRequest, CopiesReasoningAndExtraVariables) {
 }
 
 TEST(RequestJson, ReadsAsPythonDoes) {
-  EXPECT_EQ(parse_request_json(R"({"b": 1, "a": 2, "b": 3})", "x").dump(), R"({"b":3,"a":2})");
+  EXPECT_EQ(parse_request_json(R"({"b": 1, "a": 2, "b": 3})", "x").dump(),
+            R"({"b":3,"a":2})");
   for (const char* bad : {"", "{", "[1,]", "{\"a\" 1}", "nul", "\"\xff\""}) {
     EXPECT_THROW(parse_request_json(bad, "x"), Error) << bad;
   }

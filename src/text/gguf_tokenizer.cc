@@ -159,6 +159,26 @@ void describe_byte_level(const GgufVocabulary& vocabulary,
     reader.add_gguf(vocabulary.merges[i], i);
 }
 
+// Converters write the spaces of user-defined tokens as spaces; the vocabulary they come
+// from has U+2581, which a text may hold too.  Both are matched.
+void add_marked_spaces(TokenizerDefinition& definition) {
+  const size_t n_tokens = definition.added_tokens.size();
+  for (size_t i = 0; i < n_tokens; ++i) {
+    AddedToken token = definition.added_tokens[i];
+    if (token.special || token.content.find(' ') == std::string::npos) continue;
+    std::string marked;
+    for (const char c : token.content) {
+      if (c == ' ') {
+        marked += "\u2581";
+      } else {
+        marked += c;
+      }
+    }
+    token.content = std::move(marked);
+    definition.added_tokens.push_back(std::move(token));
+  }
+}
+
 void describe_sentencepiece(const GgufVocabulary& vocabulary,
                             TokenizerDefinition& definition) {
   if (vocabulary.scores.empty())
@@ -168,6 +188,7 @@ void describe_sentencepiece(const GgufVocabulary& vocabulary,
   if (prefix) definition.normalizers.emplace_back(PrependStep{"\u2581"});
   definition.normalizers.push_back(replace_spaces());
   definition.decoders = sentencepiece_decoders(prefix);
+  add_marked_spaces(definition);
 
   BpeDefinition& model = definition.model;
   model.byte_fallback = true;

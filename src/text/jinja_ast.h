@@ -1,5 +1,5 @@
-// A parsed template.  Nodes live in one deque, so that no tree, however deep, is destroyed
-// by recursion; they point at each other and never change after parsing.
+// A parsed template.  Nodes live in one deque, so that no tree, however deep, is
+// destroyed by recursion; they point at each other and never change after parsing.
 #pragma once
 
 #include <deque>
@@ -30,12 +30,12 @@ enum class NodeKind : uint8_t {
   concat,       // parts
   negative,     // operand
   positive,
-  attribute,    // object; text: the name
-  item,         // object, index
-  slice,        // start, stop, step, each may be null; only as an item's index
-  call,         // callee, then positional arguments; `keywords`, `star`, `star_star`
-  filter,       // operand or null, then arguments; text: the name
-  test,         // operand, then arguments; text: the name
+  attribute,  // object; text: the name
+  item,       // object, index
+  slice,      // start, stop, step, each may be null; only as an item's index
+  call,       // callee, then positional arguments; `keywords`, `star`, `star_star`
+  filter,     // operand or null, then arguments; text: the name
+  test,       // operand, then arguments; text: the name
   // Statements:
   text,          // text: template text as written
   print,         // expressions
@@ -79,8 +79,8 @@ struct CallExtras {
 struct Node {
   NodeKind kind;
   BinaryOp binary_op = BinaryOp::add;
-  bool recursive = false;   // for
-  bool uses_loop = false;   // for: the body says `loop`
+  bool recursive = false;  // for
+  bool uses_loop = false;  // for: the body says `loop`
   int line = 0;
   Symbol symbol = -1;
   Value value;
@@ -89,7 +89,7 @@ struct Node {
   std::vector<const Node*> body;
   std::vector<const Node*> other;
   std::vector<CompareOp> compare_ops;
-  CallExtras* extras = nullptr;     // null where there is none
+  CallExtras* extras = nullptr;  // null where there is none
   Parameters* parameters = nullptr;
 };
 

@@ -61,7 +61,10 @@ void Output::append(const Value& string) {
 
 Interpreter::Interpreter(const Program& program, const TemplateLimits& limits,
                          std::string_view name, const std::function<std::tm()>& clock)
-    : run(limits, name), program_(program), clock_(clock), root_(program.symbols.size()) {}
+    : run(limits, name),
+      program_(program),
+      clock_(clock),
+      root_(program.symbols.size()) {}
 
 Interpreter::~Interpreter() {
   // Macros and scopes point at each other; values let go of each other here, shallowly.
@@ -191,7 +194,8 @@ Flow Interpreter::capture(const std::vector<const Node*>& body, Value& text) {
 
 Flow Interpreter::execute_with(const Node& node) {
   std::vector<Value> values;  // evaluated outside the new scope
-  for (size_t i = 1; i < node.kids.size(); i += 2) values.push_back(evaluate(*node.kids[i]));
+  for (size_t i = 1; i < node.kids.size(); i += 2)
+    values.push_back(evaluate(*node.kids[i]));
   InScope scope(*this, scope_);
   for (size_t i = 0; i < values.size(); ++i) assign(*node.kids[2 * i], values[i]);
   return execute(node.body);
@@ -230,7 +234,8 @@ void Interpreter::set(Symbol symbol, Value value) {
 
 void Interpreter::set_attribute(const Node& target, const Value& value) {
   const Value object = look_up(target.symbol);
-  if (!object.is(Kind::name_space)) run.fail("cannot assign attribute on non-namespace object");
+  if (!object.is(Kind::name_space))
+    run.fail("cannot assign attribute on non-namespace object");
   auto& attributes = static_cast<Namespace*>(object.as_object())->attributes;
   for (auto& [name, old] : attributes) {
     if (name != target.text) continue;
@@ -266,7 +271,8 @@ Value Interpreter::make_loop(const Node& node, const Value& iterable, int64_t de
   charge_object(run, *loop, Kind::loop, sizeof(Loop) + 512);
   Value value = Value::object(Kind::loop, loop);
   loop->source = Iterator(run, iterable);
-  if (node.kids[2] == nullptr && has_length(iterable)) loop->length = length_of(run, iterable);
+  if (node.kids[2] == nullptr && has_length(iterable))
+    loop->length = length_of(run, iterable);
   return value;
 }
 
@@ -277,8 +283,8 @@ Flow Interpreter::execute_for(const Node& node) {
 
 namespace {
 
-// A template can keep `loop` beyond its loop.  It is emptied then, so that no chain of them
-// can be built whose destruction would recurse without bound.
+// A template can keep `loop` beyond its loop.  It is emptied then, so that no chain of
+// them can be built whose destruction would recurse without bound.
 class FinishLoop {
  public:
   explicit FinishLoop(Loop& loop) : loop_(loop) {}
@@ -327,7 +333,8 @@ bool Interpreter::loop_fetch(Loop& loop, Value& item) {
     assign(*loop.node->kids[0], item);
     if (!truthy(evaluate(*condition))) continue;
     // Jinja's filter function unpacks the item and packs it again.
-    if (loop.node->kids[0]->kind == NodeKind::tuple) item = make_tuple(run, collect(run, item));
+    if (loop.node->kids[0]->kind == NodeKind::tuple)
+      item = make_tuple(run, collect(run, item));
     return true;
   }
   return false;
@@ -376,8 +383,10 @@ int64_t loop_length(Run& run, const Value& value) {
 }
 
 Value Interpreter::loop_call(Loop& loop, Arguments& arguments) {
-  if (!loop.node->recursive) run.fail("the loop must have the 'recursive' marker to be called");
-  Bound bound(run, arguments, {.name = "loop", .parameters = {"iterable"}, .required = 1});
+  if (!loop.node->recursive)
+    run.fail("the loop must have the 'recursive' marker to be called");
+  Bound bound(run, arguments,
+              {.name = "loop", .parameters = {"iterable"}, .required = 1});
   if (++macro_depth_ > run.limits.max_macro_depth) {
     run.fail("loops call themselves more than {} deep", run.limits.max_macro_depth);
   }

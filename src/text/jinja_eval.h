@@ -1,6 +1,7 @@
 // Runs a Program.  The semantics are Jinja's ImmutableSandboxedEnvironment with
-// trim_blocks, lstrip_blocks, loop controls, and the extras of Hugging Face's chat templates
-// (raise_exception, strftime_now, tojson, generation).  One Interpreter a render.
+// trim_blocks, lstrip_blocks, loop controls, and the extras of Hugging Face's chat
+// templates (raise_exception, strftime_now, tojson, generation).  One Interpreter a
+// render.
 #pragma once
 
 #include <ctime>
@@ -43,9 +44,9 @@ struct Function : Object {
 struct Loop : Object {
   Iterator source;
   const Node* node = nullptr;
-  Scope* scope = nullptr;     // where the condition is evaluated
+  Scope* scope = nullptr;  // where the condition is evaluated
   Interpreter* interpreter = nullptr;
-  std::deque<Value> ahead;    // items fetched early: for nextitem, last and length
+  std::deque<Value> ahead;  // items fetched early: for nextitem, last and length
   std::optional<int64_t> length;
   Value current, previous, last_changed;
   int64_t index0 = -1;
@@ -164,9 +165,7 @@ class Interpreter {
 // Enters a new scope below `parent`, and leaves it.
 class Interpreter::InScope {
  public:
-  InScope(Interpreter& in, Scope* parent) : in_(in), outer_(in.scope_) {
-    open(parent);
-  }
+  InScope(Interpreter& in, Scope* parent) : in_(in), outer_(in.scope_) { open(parent); }
   ~InScope() {
     close();
     in_.scope_ = outer_;

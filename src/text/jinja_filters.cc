@@ -1,8 +1,9 @@
 // Filters of single values: text, numbers, JSON.
+#include "text/jinja_filters.h"
+
 #include <cmath>
 
 #include "base/utf8.h"
-#include "text/jinja_filters.h"
 #include "text/jinja_format.h"
 #include "text/jinja_print.h"
 #include "text/jinja_string.h"
@@ -35,9 +36,9 @@ std::string separator_of(Run& run, const Value& value) {
 
 Value to_json_filter(Interpreter& in, const Value& value, Arguments& arguments) {
   Run& run = in.run;
-  Bound bound(run, arguments, {.name = "tojson",
-                               .parameters = {"ensure_ascii", "indent", "separators",
-                                              "sort_keys"}});
+  Bound bound(run, arguments,
+              {.name = "tojson",
+               .parameters = {"ensure_ascii", "indent", "separators", "sort_keys"}});
   JsonStyle style;
   style.ensure_ascii = flag(bound, 0);
   style.sort_keys = flag(bound, 3);
@@ -45,7 +46,8 @@ Value to_json_filter(Interpreter& in, const Value& value, Arguments& arguments) 
     if (bound[1].is(Kind::string)) {
       style.indent = text_of(bound[1]);
     } else {
-      const int64_t width = std::max<int64_t>(index_of(run, bound[1], "tojson: indent"), 0);
+      const int64_t width =
+          std::max<int64_t>(index_of(run, bound[1], "tojson: indent"), 0);
       run.check_string(static_cast<size_t>(width));
       style.indent = std::string(static_cast<size_t>(width), ' ');
     }
@@ -141,16 +143,19 @@ Value replace(Interpreter& in, const Value& value, Arguments& arguments) {
   Bound bound(run, arguments,
               {.name = "replace", .parameters = {"old", "new", "count"}, .required = 2});
   int64_t times = -1;
-  if (bound.has(2) && !bound[2].is(Kind::none)) times = index_of(run, bound[2], "replace");
+  if (bound.has(2) && !bound[2].is(Kind::none))
+    times = index_of(run, bound[2], "replace");
   return make_string(run, replace_text(run, str_of(run, value), str_of(run, bound[0]),
                                        str_of(run, bound[1]), times));
 }
 
 Value indent(Interpreter& in, const Value& value, Arguments& arguments) {
   Run& run = in.run;
-  Bound bound(run, arguments, {.name = "indent", .parameters = {"width", "first", "blank"}});
+  Bound bound(run, arguments,
+              {.name = "indent", .parameters = {"width", "first", "blank"}});
   if (value.is_undefined()) fail_undefined(run, value);
-  if (!value.is(Kind::string)) run.fail("indent wants a string, not {}", type_name(value));
+  if (!value.is(Kind::string))
+    run.fail("indent wants a string, not {}", type_name(value));
   std::string indention = "    ";
   if (bound.has(0) && bound[0].is(Kind::string)) {
     indention = text_of(bound[0]);
@@ -177,20 +182,22 @@ Value indent(Interpreter& in, const Value& value, Arguments& arguments) {
 
 Value truncate(Interpreter& in, const Value& value, Arguments& arguments) {
   Run& run = in.run;
-  Bound bound(run, arguments,
-              {.name = "truncate", .parameters = {"length", "killwords", "end", "leeway"}});
+  Bound bound(
+      run, arguments,
+      {.name = "truncate", .parameters = {"length", "killwords", "end", "leeway"}});
   const Value end = bound.has(2) ? bound[2] : make_string(run, "...");
   if (!end.is(Kind::string)) run.fail("truncate: end must be a string");
   const int64_t length = bound.has(0) ? index_of(run, bound[0], "truncate") : 255;
-  const int64_t leeway = bound.has(3) && !bound[3].is(Kind::none)
-                             ? index_of(run, bound[3], "truncate")
-                             : 5;
+  const int64_t leeway =
+      bound.has(3) && !bound[3].is(Kind::none) ? index_of(run, bound[3], "truncate") : 5;
   const auto end_length = static_cast<int64_t>(string_of(end).length);
   if (length < end_length) run.fail("truncate: expected length >= {}", end_length);
   if (leeway < 0) run.fail("truncate: expected leeway >= 0");
   if (length_of(run, value) - leeway <= length) return value;
-  if (!value.is(Kind::string)) run.fail("truncate wants a string, not {}", type_name(value));
-  const size_t bytes = byte_offset(string_of(value), static_cast<size_t>(length - end_length));
+  if (!value.is(Kind::string))
+    run.fail("truncate wants a string, not {}", type_name(value));
+  const size_t bytes =
+      byte_offset(string_of(value), static_cast<size_t>(length - end_length));
   std::string cut = text_of(value).substr(0, bytes);
   if (!flag(bound, 1)) {
     const size_t space = cut.rfind(' ');
@@ -221,7 +228,8 @@ Value format(Interpreter& in, const Value& value, Arguments& arguments) {
   }
   const Value text = soft_string(in.run, value);
   if (arguments.keyword.empty()) {
-    return format_printf(in.run, text, make_tuple(in.run, std::move(arguments.positional)));
+    return format_printf(in.run, text,
+                         make_tuple(in.run, std::move(arguments.positional)));
   }
   DictBuilder named(in.run);
   for (auto& [key, item] : arguments.keyword) named.set(key, std::move(item));
@@ -232,7 +240,8 @@ std::string quote_url(std::string_view text, bool in_query) {
   std::string out;
   for (char c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-' || c == '~';
+                       (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-' ||
+                       c == '~';
     if (plain || (c == '/' && !in_query)) {
       out.push_back(c);
     } else if (c == ' ' && in_query) {
@@ -251,14 +260,14 @@ Value url_encode(Interpreter& in, const Value& value, Arguments& arguments) {
     return make_string(run, quote_url(str_of(run, value), false));
   }
   std::string out;
-  const Value pairs =
-      value.is(Kind::dict) ? make_view(run, value, ViewOf::items) : value;
+  const Value pairs = value.is(Kind::dict) ? make_view(run, value, ViewOf::items) : value;
   Iterator iterator(run, pairs);
   for (Value pair; iterator.next(pair);) {
     const std::vector<Value> items = collect(run, pair);
     if (items.size() != 2) run.fail("urlencode wants pairs, got {} items", items.size());
     if (!out.empty()) out += "&";
-    out += quote_url(str_of(run, items[0]), true) + "=" + quote_url(str_of(run, items[1]), true);
+    out += quote_url(str_of(run, items[0]), true) + "=" +
+           quote_url(str_of(run, items[1]), true);
     run.check_string(out.size());
     run.copying(out.size() / 8);
   }
@@ -279,7 +288,8 @@ Value to_int(Interpreter& in, const Value& value, Arguments& arguments) {
   const int64_t base = bound.has(1) ? index_of(run, bound[1], "int") : 10;
   if (value.is_undefined()) fail_undefined(run, value);
   if (value.is(Kind::floating)) {
-    if (std::isinf(value.as_float())) run.fail("cannot convert float infinity to integer");
+    if (std::isinf(value.as_float()))
+      run.fail("cannot convert float infinity to integer");
     return std::isnan(value.as_float()) ? otherwise : int_of_float(run, value.as_float());
   }
   if (value.is_int()) return make_int(run, big_of(value));
@@ -316,7 +326,8 @@ Value absolute(Interpreter& in, const Value& value, Arguments& arguments) {
 double round_float(double value, int64_t digits) {
   if (!std::isfinite(value) || digits > 340) return value;
   if (digits < -310) return std::copysign(0.0, value);
-  if (digits >= 0) return std::strtod(fmt::format("{:.{}f}", value, digits).c_str(), nullptr);
+  if (digits >= 0)
+    return std::strtod(fmt::format("{:.{}f}", value, digits).c_str(), nullptr);
   // Enough digits that the decimal text is exact, then rounded by one division.
   const double unit = std::pow(10.0, static_cast<double>(-digits));
   return std::nearbyint(value / unit) * unit;
@@ -351,17 +362,32 @@ Value round(Interpreter& in, const Value& value, Arguments& arguments) {
   const double scale = std::pow(10.0, static_cast<double>(digits));
   const double scaled = float_of(run, value) * scale;
   if (!std::isfinite(scaled) || scale == 0.0) run.fail("round: the number is too large");
-  return Value::floating((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
+  return Value::floating((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) /
+                         scale);
 }
 
 constexpr std::pair<std::string_view, FilterFunction> kFilters[] = {
-    {"tojson", to_json_filter}, {"string", string},         {"safe", safe},
-    {"escape", escape},         {"e", escape},              {"forceescape", force_escape},
-    {"upper", upper},           {"lower", lower},           {"capitalize", capitalize},
-    {"trim", trim},             {"center", center},         {"title", title},
-    {"replace", replace},       {"indent", indent},         {"truncate", truncate},
-    {"format", format},         {"urlencode", url_encode},  {"wordcount", word_count},
-    {"int", to_int},            {"float", to_float},        {"abs", absolute},
+    {"tojson", to_json_filter},
+    {"string", string},
+    {"safe", safe},
+    {"escape", escape},
+    {"e", escape},
+    {"forceescape", force_escape},
+    {"upper", upper},
+    {"lower", lower},
+    {"capitalize", capitalize},
+    {"trim", trim},
+    {"center", center},
+    {"title", title},
+    {"replace", replace},
+    {"indent", indent},
+    {"truncate", truncate},
+    {"format", format},
+    {"urlencode", url_encode},
+    {"wordcount", word_count},
+    {"int", to_int},
+    {"float", to_float},
+    {"abs", absolute},
     {"round", round},
 };
 

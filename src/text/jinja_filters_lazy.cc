@@ -24,7 +24,8 @@ Value attribute_path(Run& run, const Value& attribute) {
   return make_list(run, std::move(parts));
 }
 
-Value follow_path(Interpreter& in, Value item, const Value& path, const Value& otherwise) {
+Value follow_path(Interpreter& in, Value item, const Value& path,
+                  const Value& otherwise) {
   for (const Value& part : items_of(path)) {
     item = in.get_item(item, part);
     if (item.is_undefined() && !otherwise.is_missing()) item = otherwise;

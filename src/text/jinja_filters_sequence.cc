@@ -23,7 +23,8 @@ Value fold_case(Run& run, Value value, bool case_sensitive) {
 }
 
 // Where each item goes; equal keys keep their order, also when reversed.
-std::vector<size_t> sorted_places(Run& run, const std::vector<Value>& keys, bool reverse) {
+std::vector<size_t> sorted_places(Run& run, const std::vector<Value>& keys,
+                                  bool reverse) {
   std::vector<size_t> places(keys.size());
   std::iota(places.begin(), places.end(), size_t{0});
   std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) {
@@ -32,7 +33,8 @@ std::vector<size_t> sorted_places(Run& run, const std::vector<Value>& keys, bool
   return places;
 }
 
-std::vector<Value> pick(const std::vector<Value>& items, const std::vector<size_t>& places) {
+std::vector<Value> pick(const std::vector<Value>& items,
+                        const std::vector<size_t>& places) {
   std::vector<Value> out;
   out.reserve(places.size());
   for (size_t place : places) out.push_back(items[place]);
@@ -77,7 +79,8 @@ Value dict_sort(Interpreter& in, const Value& value, Arguments& arguments) {
   const std::string by = bound.has(1) ? str_of(run, bound[1]) : "key";
   if (by != "key" && by != "value") run.fail("dictsort: sort by 'key' or 'value'");
   if (value.is_undefined()) fail_undefined(run, value);
-  if (!value.is(Kind::dict)) run.fail("dictsort wants a mapping, not {}", type_name(value));
+  if (!value.is(Kind::dict))
+    run.fail("dictsort wants a mapping, not {}", type_name(value));
   std::vector<Value> items, keys;
   for (const auto& [key, item] : dict_of(value).entries) {
     items.push_back(make_tuple(run, {key, item}));
@@ -88,21 +91,24 @@ Value dict_sort(Interpreter& in, const Value& value, Arguments& arguments) {
 
 Value group_by(Interpreter& in, const Value& value, Arguments& arguments) {
   Run& run = in.run;
-  Bound bound(run, arguments, {.name = "groupby",
-                               .parameters = {"attribute", "default", "case_sensitive"},
-                               .required = 1});
+  Bound bound(run, arguments,
+              {.name = "groupby",
+               .parameters = {"attribute", "default", "case_sensitive"},
+               .required = 1});
   const Value path = attribute_path(run, bound[0]);
   const Value otherwise = bound[1].is(Kind::none) ? Value() : bound[1];
   const std::vector<Value> items = collect(run, value);
   std::vector<Value> keys;
   for (const Value& item : items) {
-    keys.push_back(fold_case(run, follow_path(in, item, path, otherwise), flag(bound, 2)));
+    keys.push_back(
+        fold_case(run, follow_path(in, item, path, otherwise), flag(bound, 2)));
   }
   const std::vector<size_t> places = sorted_places(run, keys, false);
   std::vector<Value> groups;
   for (size_t begin = 0; begin < places.size();) {
     size_t end = begin + 1;
-    while (end < places.size() && equal(run, keys[places[begin]], keys[places[end]])) ++end;
+    while (end < places.size() && equal(run, keys[places[begin]], keys[places[end]]))
+      ++end;
     std::vector<Value> members;
     for (size_t i = begin; i < end; ++i) members.push_back(items[places[i]]);
     Value grouper = follow_path(in, members[0], path, otherwise);
@@ -123,7 +129,8 @@ Value unique(Interpreter& in, const Value& value, Arguments& arguments) {
   std::vector<Value> items;
   Iterator iterator(run, value);
   for (Value item; iterator.next(item);) {
-    const Value key = fold_case(run, follow_path(in, item, path, Value()), flag(bound, 0));
+    const Value key =
+        fold_case(run, follow_path(in, item, path, Value()), flag(bound, 0));
     if (!seen.add(key)) continue;
     items.push_back(std::move(item));
   }
@@ -141,12 +148,14 @@ Value extreme(Interpreter& in, const Value& value, Arguments& arguments, int wan
   Value best, best_key;
   for (Value item; iterator.next(item);) {
     Value key = fold_case(run, follow_path(in, item, path, Value()), flag(bound, 0));
-    if (best.is_missing() || order(run, key, best_key, wanted < 0 ? "<" : ">") == wanted) {
+    if (best.is_missing() ||
+        order(run, key, best_key, wanted < 0 ? "<" : ">") == wanted) {
       best = std::move(item);
       best_key = std::move(key);
     }
   }
-  if (best.is_missing()) return make_undefined(run, "no aggregated item, sequence was empty");
+  if (best.is_missing())
+    return make_undefined(run, "no aggregated item, sequence was empty");
   return best;
 }
 Value min(Interpreter& in, const Value& value, Arguments& arguments) {
@@ -196,10 +205,12 @@ Value attribute_filter(Interpreter& in, const Value& value, Arguments& arguments
   if (!bound[0].is(Kind::string)) in.run.fail("attr: the name must be a string");
   const std::string& name = text_of(bound[0]);
   if (value.is_undefined() && name.starts_with("__") && name.ends_with("__")) {
-    return make_undefined(in.run, fmt::format("access to attribute '{}' is unsafe", name));
+    return make_undefined(in.run,
+                          fmt::format("access to attribute '{}' is unsafe", name));
   }
   if (value.is(Kind::dict) && find_method(value, name) == nullptr) {
-    return make_undefined(in.run, fmt::format("'dict object' has no attribute '{}'", name));
+    return make_undefined(in.run,
+                          fmt::format("'dict object' has no attribute '{}'", name));
   }
   return in.get_attribute(value, name);
 }
@@ -296,12 +307,24 @@ Value slice_filter(Interpreter& in, const Value& value, Arguments& arguments) {
 
 FilterFunction find_sequence_filter(std::string_view name) {
   static constexpr std::pair<std::string_view, FilterFunction> kFilters[] = {
-      {"length", length},   {"count", length},      {"list", list},
-      {"join", join},       {"default", default_filter}, {"d", default_filter},
-      {"first", first},     {"last", last},         {"sort", sort},
-      {"unique", unique},   {"min", min},           {"max", max},
-      {"sum", sum},         {"dictsort", dict_sort}, {"groupby", group_by},
-      {"batch", batch},     {"slice", slice_filter}, {"attr", attribute_filter},
+      {"length", length},
+      {"count", length},
+      {"list", list},
+      {"join", join},
+      {"default", default_filter},
+      {"d", default_filter},
+      {"first", first},
+      {"last", last},
+      {"sort", sort},
+      {"unique", unique},
+      {"min", min},
+      {"max", max},
+      {"sum", sum},
+      {"dictsort", dict_sort},
+      {"groupby", group_by},
+      {"batch", batch},
+      {"slice", slice_filter},
+      {"attr", attribute_filter},
   };
   for (const auto& [key, function] : kFilters) {
     if (key == name) return function;

@@ -80,7 +80,8 @@ constexpr int64_t kMaxPrecision = 400;
 
 std::string pad(Run& run, const Spec& spec, std::string sign, std::string body,
                 char default_align) {
-  const auto used = static_cast<int64_t>(count_code_points(sign) + count_code_points(body));
+  const auto used =
+      static_cast<int64_t>(count_code_points(sign) + count_code_points(body));
   int64_t missing = std::max<int64_t>(spec.width - used, 0);
   run.check_string(static_cast<size_t>(missing) * spec.fill.size());
   run.step(missing / 4);
@@ -102,7 +103,8 @@ std::string pad(Run& run, const Spec& spec, std::string sign, std::string body,
 }
 
 std::string group_digits(std::string digits, char separator, size_t every) {
-  const size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+  const size_t whole =
+      std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
   for (size_t i = whole; i > every; i -= every) digits.insert(i - every, 1, separator);
   return digits;
 }
@@ -124,7 +126,8 @@ std::string sign_of(bool negative, char sign) {
 }
 
 // percent_style: printf's precision is a least number of digits.
-std::string format_int(Run& run, const BigInt& value, const Spec& spec, bool percent_style) {
+std::string format_int(Run& run, const BigInt& value, const Spec& spec,
+                       bool percent_style) {
   const BigInt magnitude = value.is_negative() ? value.negated() : value;
   run.step(static_cast<int64_t>(1 + magnitude.bytes() * magnitude.bytes() / 4));
   std::string digits, prefix;
@@ -152,7 +155,8 @@ std::string format_int(Run& run, const BigInt& value, const Spec& spec, bool per
     }
   }
   if (spec.grouping) digits = group_digits(digits, spec.grouping, prefix.empty() ? 3 : 4);
-  std::string sign = sign_of(value.is_negative(), spec.sign) + (spec.alternate ? prefix : "");
+  std::string sign =
+      sign_of(value.is_negative(), spec.sign) + (spec.alternate ? prefix : "");
   return pad(run, spec, sign, digits, '>');
 }
 
@@ -181,8 +185,8 @@ std::string format_float(Run& run, double value, const Spec& spec) {
     for (char& c : body) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
   }
   if (spec.grouping) body = group_digits(body, spec.grouping, 3);
-  return pad(run, spec, sign_of(std::signbit(value) && !std::isnan(value), spec.sign), body,
-             '>');
+  return pad(run, spec, sign_of(std::signbit(value) && !std::isnan(value), spec.sign),
+             body, '>');
 }
 
 std::string format_text(Run& run, std::string_view text, const Spec& spec, char align) {
@@ -211,7 +215,8 @@ class Printf {
   Value finish() {
     while (at_ < format_.size()) {
       const size_t percent = std::min(format_.find('%', at_), format_.size());
-      out_.append(std::string_view(format_).substr(at_, percent - at_), format_is_foreign_);
+      out_.append(std::string_view(format_).substr(at_, percent - at_),
+                  format_is_foreign_);
       at_ = percent + 1;
       if (percent < format_.size()) conversion();
       run_.step();
@@ -296,13 +301,14 @@ class Printf {
     return *found;
   }
   std::string convert(Spec spec, const Value& value) {
-    const bool number = std::string_view("sract").find(spec.type) == std::string_view::npos;
+    const bool number =
+        std::string_view("sract").find(spec.type) == std::string_view::npos;
     if (spec.zero && number && spec.align == 0) spec.align = '=', spec.fill = "0";
     switch (spec.type) {
       case 's':
-        return format_text(run_, markup_ && !is_markup(value)
-                                     ? escape_html(str_of(run_, value))
-                                     : str_of(run_, value),
+        return format_text(run_,
+                           markup_ && !is_markup(value) ? escape_html(str_of(run_, value))
+                                                        : str_of(run_, value),
                            spec, '>');
       case 'r':
       case 'a':
@@ -313,7 +319,8 @@ class Printf {
       case 'i':
       case 'u':
         if (value.is(Kind::floating)) {
-          if (!std::isfinite(value.as_float())) run_.fail("cannot convert float to integer");
+          if (!std::isfinite(value.as_float()))
+            run_.fail("cannot convert float to integer");
           return format_int(run_, BigInt::from_double(value.as_float()), spec, true);
         }
         [[fallthrough]];
@@ -321,7 +328,8 @@ class Printf {
       case 'X':
       case 'o':
         if (!value.is_int()) {
-          run_.fail("%{} format: a number is required, not {}", spec.type, type_name(value));
+          run_.fail("%{} format: a number is required, not {}", spec.type,
+                    type_name(value));
         }
         return format_int(run_, big_of(value), spec, true);
       case 'e':
@@ -330,7 +338,8 @@ class Printf {
       case 'F':
       case 'g':
       case 'G':
-        if (!value.is_number()) run_.fail("must be real number, not {}", type_name(value));
+        if (!value.is_number())
+          run_.fail("must be real number, not {}", type_name(value));
         return format_float(run_, float_of(run_, value), spec);
       default:
         run_.fail("unsupported format character '{}'", printable_text({&spec.type, 1}));
@@ -373,7 +382,8 @@ Spec parse_spec(Run& run, std::string_view text) {
   Spec spec;
   size_t at = 0;
   auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
-  const size_t first = text.empty() ? 0 : static_cast<size_t>(decode_utf8(text, 0).length);
+  const size_t first =
+      text.empty() ? 0 : static_cast<size_t>(decode_utf8(text, 0).length);
   if (first < text.size() && is_align(text[first])) {
     spec.fill = text.substr(0, first);
     spec.align = text[first];
@@ -406,8 +416,8 @@ Spec parse_spec(Run& run, std::string_view text) {
 std::string format_value(Run& run, const Value& value, std::string_view spec_text) {
   if (spec_text.empty()) return str_of(run, value);
   Spec spec = parse_spec(run, spec_text);
-  const bool float_type =
-      spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos;
+  const bool float_type = spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) !=
+                                                std::string_view::npos;
   if (value.is(Kind::string)) {
     if (spec.type != 0 && spec.type != 's') {
       run.fail("Unknown format code '{}' for object of type 'str'", spec.type);
@@ -531,9 +541,10 @@ class Braces {
 
 }  // namespace
 
-Value format_braces(Interpreter& interpreter, const Value& text, const Arguments& arguments) {
-  return make_marked_string(interpreter.run, Braces(interpreter, text, arguments).finish(),
-                            is_markup(text));
+Value format_braces(Interpreter& interpreter, const Value& text,
+                    const Arguments& arguments) {
+  return make_marked_string(
+      interpreter.run, Braces(interpreter, text, arguments).finish(), is_markup(text));
 }
 
 }  // namespace ingot::jinja

@@ -14,7 +14,8 @@ std::string layout_digits(const std::string& scientific, int low, int high, bool
 // text % values: %s %r %d %i %x %o %f %e %g %c %% with flags, width and precision.
 Value format_printf(Run& run, const Value& text, const Value& values);
 // text.format(...): {} {0} {name} {0.attr} {0[key]} with !r, !s and a format spec.
-Value format_braces(Interpreter& interpreter, const Value& text, const Arguments& arguments);
+Value format_braces(Interpreter& interpreter, const Value& text,
+                    const Arguments& arguments);
 
 std::string escape_html(std::string_view text);  // & < > ' "
 

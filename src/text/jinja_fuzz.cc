@@ -1,5 +1,5 @@
-// libFuzzer: a template, and after a NUL byte the JSON of its variables.  Any bytes end in
-// text or in an Error, within the limits.
+// libFuzzer: a template, and after a NUL byte the JSON of its variables.  Any bytes end
+// in text or in an Error, within the limits.
 #include <cstdint>
 #include <string>
 
@@ -30,12 +30,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   limits.max_live_bytes = 8u << 20;
   limits.max_output_bytes = limits.max_string_bytes = 1u << 20;
   try {
-    const ingot::ChatTemplate chat_template(std::move(source), "fuzz", limits, fixed_clock);
+    const ingot::ChatTemplate chat_template(std::move(source), "fuzz", limits,
+                                            fixed_clock);
     const auto request = ingot::parse_request_json(variables, "fuzz");
-    const auto prompt = ingot::render_chat_guarded(chat_template, request, {{"bos_token", "<s>"}});
+    const auto prompt =
+        ingot::render_chat_guarded(chat_template, request, {{"bos_token", "<s>"}});
     std::string joined;
     for (const auto& segment : prompt.segments) joined += segment.text;
-    if (joined != ingot::render_chat(chat_template, request, {{"bos_token", "<s>"}})) __builtin_trap();
+    if (joined != ingot::render_chat(chat_template, request, {{"bos_token", "<s>"}}))
+      __builtin_trap();
   } catch (const ingot::Error&) {
   }
   return 0;

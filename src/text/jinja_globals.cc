@@ -48,16 +48,18 @@ Value strftime_now(Interpreter& in, Arguments& arguments) {
   Bound bound(in.run, arguments,
               {.name = "strftime_now", .parameters = {"format"}, .required = 1});
   if (!bound[0].is(Kind::string)) in.run.fail("strftime_now() wants a format string");
-  if (text_of(bound[0]).size() > 1000) in.run.fail("strftime_now(): the format is too long");
+  if (text_of(bound[0]).size() > 1000)
+    in.run.fail("strftime_now(): the format is too long");
   return make_string(in.run, format_time(in.now(), text_of(bound[0])));
 }
 
 Value range(Interpreter& in, Arguments& arguments) {
   Run& run = in.run;
-  Bound bound(run, arguments, {.name = "range",
-                               .parameters = {"start", "stop", "step"},
-                               .required = 1,
-                               .by_name = false});
+  Bound bound(run, arguments,
+              {.name = "range",
+               .parameters = {"start", "stop", "step"},
+               .required = 1,
+               .by_name = false});
   const int64_t first = index_of(run, bound[0], "range()");
   const int64_t start = bound.has(1) ? first : 0;
   const int64_t stop = bound.has(1) ? index_of(run, bound[1], "range()") : first;
@@ -113,7 +115,8 @@ Value cycler(Interpreter& in, Arguments& arguments) {
   if (arguments.positional.empty()) in.run.fail("at least one item has to be provided");
   auto* cycler = new Cycler;
   cycler->items = std::move(arguments.positional);
-  charge_object(in.run, *cycler, Kind::cycler, sizeof(Cycler) + 16 * cycler->items.size());
+  charge_object(in.run, *cycler, Kind::cycler,
+                sizeof(Cycler) + 16 * cycler->items.size());
   Value value = Value::object(Kind::cycler, cycler);
   cycler->depth = depth_around(in.run, cycler->items);
   return value;
@@ -156,8 +159,8 @@ namespace {
 // template's own words.
 bool is_known_role(std::string_view key, const nlohmann::ordered_json& value) {
   static constexpr std::string_view kRoles[] = {
-      "system", "developer", "user",  "assistant",   "tool",
-      "function", "ipython", "model", "environment", "tool_response"};
+      "system",   "developer", "user",  "assistant",   "tool",
+      "function", "ipython",   "model", "environment", "tool_response"};
   if (key != "role" || !value.is_string()) return false;
   const auto& role = value.get_ref<const std::string&>();
   return std::count(std::begin(kRoles), std::end(kRoles), role) != 0;

@@ -80,8 +80,8 @@ void divide_limbs(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& rest) 
 }  // namespace
 
 BigInt::BigInt(int64_t value) : negative_(value < 0) {
-  uint64_t magnitude = negative_ ? ~static_cast<uint64_t>(value) + 1
-                                 : static_cast<uint64_t>(value);
+  uint64_t magnitude =
+      negative_ ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
   for (; magnitude != 0; magnitude >>= 32) {
     limbs_.push_back(static_cast<uint32_t>(magnitude));
   }

@@ -46,8 +46,9 @@ class Lexer {
     return std::string_view(source_).substr(at, word.size()) == word;
   }
   void advance(size_t to) {
-    line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
-                                         source_.begin() + static_cast<ptrdiff_t>(to), '\n'));
+    line_ +=
+        static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
+                                    source_.begin() + static_cast<ptrdiff_t>(to), '\n'));
     at_ = to;
     line_starting_ = at_ > 0 && source_[at_ - 1] == '\n';
   }
@@ -55,7 +56,8 @@ class Lexer {
     return at + leading_space(std::string_view(source_).substr(at));
   }
   char sign_at(size_t at) const {
-    return at < source_.size() && (source_[at] == '-' || source_[at] == '+') ? source_[at] : 0;
+    return at < source_.size() && (source_[at] == '-' || source_[at] == '+') ? source_[at]
+                                                                             : 0;
   }
 
   // ---- outside tags
@@ -121,7 +123,8 @@ class Lexer {
   }
 
   void raw_text() {
-    for (size_t open = at_; (open = source_.find("{%", open)) != std::string::npos; ++open) {
+    for (size_t open = at_; (open = source_.find("{%", open)) != std::string::npos;
+         ++open) {
       const char sign = sign_at(open + 2);
       size_t at = skip_space(open + 2 + (sign ? 1 : 0));
       if (!starts("endraw", at)) continue;
@@ -187,8 +190,8 @@ class Lexer {
   size_t digits_end(size_t at) const {
     if (at >= source_.size() || !is_digit(source_[at])) return std::string::npos;
     while (at < source_.size() &&
-           (is_digit(source_[at]) ||
-            (source_[at] == '_' && at + 1 < source_.size() && is_digit(source_[at + 1])))) {
+           (is_digit(source_[at]) || (source_[at] == '_' && at + 1 < source_.size() &&
+                                      is_digit(source_[at + 1])))) {
       ++at;
     }
     return at;
@@ -200,8 +203,9 @@ class Lexer {
   size_t float_end() const {
     if (at_ > 0 && source_[at_ - 1] == '.') return std::string::npos;  // m.content.0.type
     size_t whole = digits_end(at_);
-    size_t fraction = whole < source_.size() && source_[whole] == '.' ? digits_end(whole + 1)
-                                                                      : std::string::npos;
+    size_t fraction = whole < source_.size() && source_[whole] == '.'
+                          ? digits_end(whole + 1)
+                          : std::string::npos;
     if (fraction == std::string::npos) return exponent_end(whole);
     size_t end = exponent_end(fraction);
     return end == std::string::npos ? fraction : end;
@@ -211,13 +215,15 @@ class Lexer {
                           ? static_cast<char>(source_[at_ + 1] | 0x20)
                           : '\0';
     auto is_digit_of = [base](char c) {
-      return base == 'x' ? is_hex(c) : base == 'o' ? c >= '0' && c <= '7' : c == '0' || c == '1';
+      return base == 'x'   ? is_hex(c)
+             : base == 'o' ? c >= '0' && c <= '7'
+                           : c == '0' || c == '1';
     };
     if (base == 'x' || base == 'o' || base == 'b') {
       size_t at = at_ + 2;
-      while (at < source_.size() &&
-             (is_digit_of(source_[at]) || (source_[at] == '_' && at + 1 < source_.size() &&
-                                           is_digit_of(source_[at + 1])))) {
+      while (at < source_.size() && (is_digit_of(source_[at]) ||
+                                     (source_[at] == '_' && at + 1 < source_.size() &&
+                                      is_digit_of(source_[at + 1])))) {
         ++at;
       }
       if (at > at_ + 2) return at;
@@ -258,7 +264,8 @@ class Lexer {
 
   void string(char quote) {
     size_t end = at_ + 1;
-    while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
+    while (end < source_.size() && source_[end] != quote)
+      end += source_[end] == '\\' ? 2 : 1;
     if (end >= source_.size()) fail_at("a string literal is not closed");
     std::string text = unescape(std::string_view(source_).substr(at_ + 1, end - at_ - 1));
     add(TokenKind::string, std::move(text));
@@ -289,7 +296,8 @@ class Lexer {
     if (c >= '0' && c <= '7') {
       uint32_t code = 0;
       size_t end = i;
-      for (; end < text.size() && end < i + 3 && text[end] >= '0' && text[end] <= '7'; ++end) {
+      for (; end < text.size() && end < i + 3 && text[end] >= '0' && text[end] <= '7';
+           ++end) {
         code = code * 8 + static_cast<uint32_t>(text[end] - '0');
       }
       append_utf8(out, code);
@@ -304,9 +312,11 @@ class Lexer {
     }
     uint64_t code = 0;
     for (size_t k = i + 1; k <= i + n; ++k) {
-      if (k >= text.size() || !is_hex(text[k])) fail_at(fmt::format("truncated \\{} escape", c));
-      code = code * 16 + static_cast<uint64_t>(is_digit(text[k]) ? text[k] - '0'
-                                                                 : (text[k] | 0x20) - 'a' + 10);
+      if (k >= text.size() || !is_hex(text[k]))
+        fail_at(fmt::format("truncated \\{} escape", c));
+      code = code * 16 + static_cast<uint64_t>(is_digit(text[k])
+                                                   ? text[k] - '0'
+                                                   : (text[k] | 0x20) - 'a' + 10);
     }
     if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
       fail_at(fmt::format("\\{} escape names no character: {:x}", c, code));
@@ -327,7 +337,8 @@ class Lexer {
     const char c = here[0];
     if (kOne.find(c) == kOne.npos) {
       const auto length = static_cast<size_t>(decode_utf8(here, 0).length);
-      fail_at(fmt::format("unexpected char '{}'", printable_text(here.substr(0, length))));
+      fail_at(
+          fmt::format("unexpected char '{}'", printable_text(here.substr(0, length))));
     }
     bracket(c, open_brackets);
     add(TokenKind::op, std::string(1, c));

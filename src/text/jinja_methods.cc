@@ -29,8 +29,9 @@ Value dict_values(Interpreter& in, const Value& self, Arguments& arguments) {
   return make_view(in.run, self, ViewOf::values);
 }
 Value dict_get(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments,
-              {.name = "get", .parameters = {"key", "default"}, .required = 1, .by_name = false});
+  Bound bound(
+      in.run, arguments,
+      {.name = "get", .parameters = {"key", "default"}, .required = 1, .by_name = false});
   const Value* found = dict_find(in.run, dict_of(self), bound[0]);
   return found != nullptr ? *found : bound.has(1) ? bound[1] : Value::none();
 }
@@ -39,10 +40,11 @@ Value itself(Interpreter& in, const Value& self, Arguments& arguments) {
   return self;  // values never change: a copy cannot be told apart
 }
 Value dict_from_keys(Interpreter& in, const Value&, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "fromkeys",
-                                  .parameters = {"iterable", "value"},
-                                  .required = 1,
-                                  .by_name = false});
+  Bound bound(in.run, arguments,
+              {.name = "fromkeys",
+               .parameters = {"iterable", "value"},
+               .required = 1,
+               .by_name = false});
   DictBuilder dict(in.run);
   Iterator keys(in.run, bound[0]);
   for (Value key; keys.next(key);) dict.set(key, bound.has(1) ? bound[1] : Value::none());
@@ -58,10 +60,11 @@ constexpr Entry kDict[] = {
 
 Value sequence_index(Interpreter& in, const Value& self, Arguments& arguments) {
   Run& run = in.run;
-  Bound bound(run, arguments, {.name = "index",
-                               .parameters = {"value", "start", "stop"},
-                               .required = 1,
-                               .by_name = false});
+  Bound bound(run, arguments,
+              {.name = "index",
+               .parameters = {"value", "start", "stop"},
+               .required = 1,
+               .by_name = false});
   const int64_t n = length_of(run, self);
   auto place = [&](size_t i, int64_t otherwise) {
     if (!bound.has(i)) return otherwise;
@@ -77,8 +80,9 @@ Value sequence_index(Interpreter& in, const Value& self, Arguments& arguments) {
   run.fail("index(): the value is not in the {}", type_name(self));
 }
 Value sequence_count(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments,
-              {.name = "count", .parameters = {"value"}, .required = 1, .by_name = false});
+  Bound bound(
+      in.run, arguments,
+      {.name = "count", .parameters = {"value"}, .required = 1, .by_name = false});
   Iterator items(in.run, self);
   int64_t n = 0;
   for (Value item; items.next(item);) n += equal(in.run, item, bound[0]);
@@ -161,12 +165,13 @@ MethodFunction find_method(const Value& self, std::string_view name) {
   }
 }
 
-// What ImmutableSandboxedEnvironment keeps from templates: methods that change their object.
+// What ImmutableSandboxedEnvironment keeps from templates: methods that change their
+// object.
 bool is_unsafe_attribute(const Value& object, std::string_view name) {
-  static constexpr std::string_view kListChanges[] = {"append", "clear", "pop",    "reverse",
-                                                      "insert", "sort",  "extend", "remove"};
-  static constexpr std::string_view kDictChanges[] = {"clear", "pop", "popitem", "setdefault",
-                                                      "update"};
+  static constexpr std::string_view kListChanges[] = {
+      "append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
+  static constexpr std::string_view kDictChanges[] = {"clear", "pop", "popitem",
+                                                      "setdefault", "update"};
   if (object.is(Kind::list)) {
     return std::count(std::begin(kListChanges), std::end(kListChanges), name) != 0;
   }

@@ -72,16 +72,16 @@ Value int_power(Run& run, const Value& a, const Value& b) {
     if (compare(base, BigInt(-1)) < 0 || compare(base, BigInt(1)) > 0) {
       run.fail("an integer grows past 4096 bytes");
     }
-    return Value::integer(base.is_negative() && !big_of(b).is_odd()
-                              ? 1
-                              : base.to_int64());
+    return Value::integer(base.is_negative() && !big_of(b).is_odd() ? 1
+                                                                    : base.to_int64());
   }
   BigInt result(1);
   for (int64_t e = b.as_int(); e > 0; e >>= 1) {
     if ((e & 1) != 0) result = result * base;
     if (e > 1) base = base * base;
     run.step(static_cast<int64_t>(base.bytes() / 4 + 1));
-    if (base.bytes() + result.bytes() > 16384) run.fail("an integer grows past 4096 bytes");
+    if (base.bytes() + result.bytes() > 16384)
+      run.fail("an integer grows past 4096 bytes");
   }
   return make_int(run, std::move(result));
 }
@@ -105,7 +105,8 @@ Value big_arithmetic(Run& run, BinaryOp op, const Value& a, const Value& b) {
     case BinaryOp::divide: {
       if (y.is_zero()) run.fail("division by zero");
       double result = x.to_double() / y.to_double();
-      if (!std::isfinite(result)) run.fail("integer division result too large for a float");
+      if (!std::isfinite(result))
+        run.fail("integer division result too large for a float");
       return Value::floating(result);
     }
     case BinaryOp::power:
@@ -115,7 +116,8 @@ Value big_arithmetic(Run& run, BinaryOp op, const Value& a, const Value& b) {
 }
 
 Value int_arithmetic(Run& run, BinaryOp op, const Value& a, const Value& b) {
-  if (a.is(Kind::big_integer) || b.is(Kind::big_integer)) return big_arithmetic(run, op, a, b);
+  if (a.is(Kind::big_integer) || b.is(Kind::big_integer))
+    return big_arithmetic(run, op, a, b);
   const int64_t x = a.as_int(), y = b.as_int();
   int64_t result = 0;
   switch (op) {
@@ -193,7 +195,8 @@ Value repeat(Run& run, const Value& value, const Value& times) {
     run.step(n / 16);
     return make_string(run, std::move(out), string_of(value).markup);
   }
-  if (n > 0 && static_cast<size_t>(n) > run.limits.max_live_bytes / sizeof(Value) / size) {
+  if (n > 0 &&
+      static_cast<size_t>(n) > run.limits.max_live_bytes / sizeof(Value) / size) {
     run.check_room(run.limits.max_live_bytes + 1);
   }
   run.check_room(size * static_cast<size_t>(n) * sizeof(Value));
@@ -247,7 +250,8 @@ int64_t index_of(Run& run, const Value& value, std::string_view what) {
   if (value.is_undefined()) fail_undefined(run, value);
   if (value.is(Kind::big_integer)) run.fail("{}: the integer is too large", what);
   if (!value.is_int()) {
-    run.fail("{}: '{}' object cannot be interpreted as an integer", what, type_name(value));
+    run.fail("{}: '{}' object cannot be interpreted as an integer", what,
+             type_name(value));
   }
   return value.as_int();
 }

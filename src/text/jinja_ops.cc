@@ -127,7 +127,8 @@ bool truthy(const Value& value) {
     case Kind::dict:
       return !dict_of(value).entries.empty();
     case Kind::dict_view:
-      return !dict_of(static_cast<const DictView*>(value.as_object())->dict).entries.empty();
+      return !dict_of(static_cast<const DictView*>(value.as_object())->dict)
+                  .entries.empty();
     case Kind::range:
       return static_cast<const Range*>(value.as_object())->size() != 0;
     default:
@@ -181,7 +182,8 @@ int order(Run& run, const Value& a, const Value& b, std::string_view op) {
     const auto& x = items_of(a);
     const auto& y = items_of(b);
     for (size_t i = 0; i < x.size() && i < y.size(); ++i) {
-      if (!x[i].same_as(y[i]) && !equal(run, x[i], y[i])) return order(run, x[i], y[i], op);
+      if (!x[i].same_as(y[i]) && !equal(run, x[i], y[i]))
+        return order(run, x[i], y[i], op);
     }
     return x.size() < y.size() ? -1 : x.size() > y.size() ? 1 : 0;
   }
@@ -219,7 +221,8 @@ bool contains(Run& run, const Value& container, const Value& item) {
   switch (container.kind()) {
     case Kind::string:
       if (!item.is(Kind::string)) {
-        run.fail("'in <string>' requires string as left operand, not {}", type_name(item));
+        run.fail("'in <string>' requires string as left operand, not {}",
+                 type_name(item));
       }
       run.copying(text_of(container).size());
       return text_of(container).find(text_of(item)) != std::string::npos;
@@ -346,7 +349,8 @@ Value character_at(Run& run, const Value& string, size_t index) {
   size_t begin = byte_offset(s, index);
   if (!s.is_ascii()) run.copying(begin);
   size_t end = begin + 1;
-  while (end < s.text.size() && (static_cast<unsigned char>(s.text[end]) & 0xC0u) == 0x80u) {
+  while (end < s.text.size() &&
+         (static_cast<unsigned char>(s.text[end]) & 0xC0u) == 0x80u) {
     ++end;
   }
   return make_substring(run, s, begin, end);
@@ -358,12 +362,14 @@ Value range_item(Run&, const Range& range, int64_t index) {
 
 Value item_at(Run& run, const Value& value, const Value& index) {
   if (value.is(Kind::dict)) {
-    if (index.is(Kind::list) || index.is(Kind::dict) || index.is(Kind::dict_view)) return {};
+    if (index.is(Kind::list) || index.is(Kind::dict) || index.is(Kind::dict_view))
+      return {};
     const Value* found = dict_find(run, dict_of(value), index);
     return found != nullptr ? *found : Value();
   }
   if (!index.is(Kind::integer) && !index.is(Kind::boolean)) return {};
-  if (!value.is_sequence() && !value.is(Kind::string) && !value.is(Kind::range)) return {};
+  if (!value.is_sequence() && !value.is(Kind::string) && !value.is(Kind::range))
+    return {};
   int64_t n = length_of(run, value);
   int64_t i = index.as_int();
   if (i < 0) i += n;
@@ -420,7 +426,8 @@ Value slice_string(Run& run, const Value& value, const ResolvedSlice& s) {
   if (!string.is_ascii()) {
     run.check_room(string.length * sizeof(size_t));
     for (size_t i = 0; i < string.text.size(); ++i) {
-      if ((static_cast<unsigned char>(string.text[i]) & 0xC0u) != 0x80u) offsets.push_back(i);
+      if ((static_cast<unsigned char>(string.text[i]) & 0xC0u) != 0x80u)
+        offsets.push_back(i);
     }
   }
   offsets.push_back(string.text.size());

@@ -8,7 +8,15 @@
 
 namespace ingot::jinja {
 
-enum class BinaryOp : uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power };
+enum class BinaryOp : uint8_t {
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power
+};
 enum class CompareOp : uint8_t { eq, ne, lt, le, gt, ge, in, not_in };
 
 bool truthy(const Value& value);
@@ -34,7 +42,8 @@ int64_t length_of(Run& run, const Value& value);
 bool has_length(const Value& value);
 bool is_iterable(const Value& value);
 
-// value[index] for integers and keys; missing where Python raises LookupError or TypeError.
+// value[index] for integers and keys; missing where Python raises LookupError or
+// TypeError.
 Value item_at(Run& run, const Value& value, const Value& index);
 struct SliceBounds {
   Value start, stop, step;  // missing or none: not given
@@ -43,7 +52,7 @@ Value slice(Run& run, const Value& value, const SliceBounds& bounds);
 Value character_at(Run& run, const Value& string, size_t index);
 Value range_item(Run& run, const Range& range, int64_t index);
 
-BigInt big_of(const Value& value);            // Requires: is_int()
+BigInt big_of(const Value& value);              // Requires: is_int()
 double float_of(Run& run, const Value& value);  // Requires: is_number()
 // An int that must fit 64 bits, such as a count; Error naming `what`.
 int64_t index_of(Run& run, const Value& value, std::string_view what);

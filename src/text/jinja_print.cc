@@ -18,7 +18,8 @@ std::string repr_float(double value) {
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[40];
   // Shortest digits that read back the same, as d.ddde[+-]xx.
-  auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
+  auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
   return layout_digits(std::string(buffer, end.ptr), -4, 16, true);
 }
 
@@ -88,7 +89,8 @@ struct Writer {
     out += piece;
     run.check_string(out.size());
   }
-  void items(std::string_view open, const std::vector<Value>& items, std::string_view close) {
+  void items(std::string_view open, const std::vector<Value>& items,
+             std::string_view close) {
     text(open);
     for (size_t i = 0; i < items.size(); ++i) {
       if (i > 0) text(", ");
@@ -307,7 +309,8 @@ class JsonWriter {
     auto unit = static_cast<uint32_t>(c);
     if (unit >= 0x10000) {
       unit -= 0x10000;
-      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (unit >> 10), 0xDC00 + (unit & 0x3FF));
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (unit >> 10),
+                         0xDC00 + (unit & 0x3FF));
     } else {
       out += fmt::format("\\u{:04x}", unit);
     }

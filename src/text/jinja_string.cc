@@ -19,7 +19,8 @@ size_t last_character(std::string_view text) {
   return begin;
 }
 
-bool strips(char32_t c, std::string_view character, std::optional<std::string_view> characters) {
+bool strips(char32_t c, std::string_view character,
+            std::optional<std::string_view> characters) {
   return characters ? characters->find(character) != std::string_view::npos : is_space(c);
 }
 
@@ -35,7 +36,8 @@ std::string_view strip(std::string_view text, Side side,
   }
   while (side != Side::left && !text.empty()) {
     const size_t begin = last_character(text);
-    if (!strips(decode_utf8(text, begin).code_point, text.substr(begin), characters)) break;
+    if (!strips(decode_utf8(text, begin).code_point, text.substr(begin), characters))
+      break;
     text.remove_suffix(text.size() - begin);
   }
   return text;
@@ -107,7 +109,7 @@ std::optional<BigInt> parse_int(std::string_view text, int64_t base) {
   char before = '_';  // an underscore stands only between digits
   for (char c : text) {
     const char lower = static_cast<char>(c | 0x20);
-    const int64_t digit = c >= '0' && c <= '9'         ? c - '0'
+    const int64_t digit = c >= '0' && c <= '9'           ? c - '0'
                           : lower >= 'a' && lower <= 'z' ? lower - 'a' + 10
                                                          : 99;
     if (c == '_' ? before == '_' : digit >= base) return {};
@@ -122,7 +124,8 @@ std::optional<double> parse_float(std::string_view text) {
   text = strip(text, Side::both, {});
   std::string clean;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool between = i > 0 && i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i - 1])) &&
+    const bool between = i > 0 && i + 1 < text.size() &&
+                         std::isdigit(static_cast<unsigned char>(text[i - 1])) &&
                          std::isdigit(static_cast<unsigned char>(text[i + 1]));
     if (text[i] == '_' && between) continue;
     if ((text[i] | 0x20) == 'x' || text[i] == '(') return {};  // strtod's extras
@@ -163,7 +166,8 @@ Value like(Run& run, const Value& self, std::string text) {
 // Requires: `part` views into the text of `self`.
 Value part_of(Run& run, const Value& self, std::string_view part) {
   const String& whole = string_of(self);
-  const auto begin = part.empty() ? 0 : static_cast<size_t>(part.data() - whole.text.data());
+  const auto begin =
+      part.empty() ? 0 : static_cast<size_t>(part.data() - whole.text.data());
   return make_substring(run, whole, begin, begin + part.size());
 }
 
@@ -180,7 +184,8 @@ Value changed(Interpreter& in, const Value& self, Arguments& arguments) {
 
 template <Side side>
 Value stripped(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "strip", .parameters = {"chars"}, .by_name = false});
+  Bound bound(in.run, arguments,
+              {.name = "strip", .parameters = {"chars"}, .by_name = false});
   std::optional<std::string_view> characters;
   if (bound.has(0) && !bound[0].is(Kind::none)) {
     characters = want_text(in.run, bound[0], "strip");
@@ -206,16 +211,18 @@ std::string_view window(Run& run, const Value& self, const Value& start, const V
   }
   run.copying(s.text.size());
   const size_t begin = byte_offset(s, static_cast<size_t>(first));
-  return std::string_view(s.text).substr(begin, byte_offset(s, static_cast<size_t>(last)) - begin);
+  return std::string_view(s.text).substr(
+      begin, byte_offset(s, static_cast<size_t>(last)) - begin);
 }
 
 template <bool at_start>
 Value starts_or_ends(Interpreter& in, const Value& self, Arguments& arguments) {
   const std::string_view name = at_start ? "startswith" : "endswith";
-  Bound bound(in.run, arguments, {.name = name,
-                                  .parameters = {"prefix", "start", "end"},
-                                  .required = 1,
-                                  .by_name = false});
+  Bound bound(in.run, arguments,
+              {.name = name,
+               .parameters = {"prefix", "start", "end"},
+               .required = 1,
+               .by_name = false});
   int64_t first = 0;
   const std::string_view text = window(in.run, self, bound[1], bound[2], first);
   std::vector<Value> options{bound[0]};
@@ -231,33 +238,37 @@ Value starts_or_ends(Interpreter& in, const Value& self, Arguments& arguments) {
 
 template <bool from_right, bool must_exist>
 Value found_at(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "find",
-                                  .parameters = {"sub", "start", "end"},
-                                  .required = 1,
-                                  .by_name = false});
+  Bound bound(in.run, arguments,
+              {.name = "find",
+               .parameters = {"sub", "start", "end"},
+               .required = 1,
+               .by_name = false});
   const std::string& part = want_text(in.run, bound[0], "find");
   int64_t first = 0;
   const std::string_view text = window(in.run, self, bound[1], bound[2], first);
-  const size_t at = first < 0     ? text.npos
+  const size_t at = first < 0    ? text.npos
                     : from_right ? text.rfind(part)
                                  : text.find(part);
   if (at != text.npos) {
-    return Value::integer(first + static_cast<int64_t>(count_code_points(text.substr(0, at))));
+    return Value::integer(first +
+                          static_cast<int64_t>(count_code_points(text.substr(0, at))));
   }
   if (must_exist) in.run.fail("substring not found");
   return Value::integer(-1);
 }
 
 Value count(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "count",
-                                  .parameters = {"sub", "start", "end"},
-                                  .required = 1,
-                                  .by_name = false});
+  Bound bound(in.run, arguments,
+              {.name = "count",
+               .parameters = {"sub", "start", "end"},
+               .required = 1,
+               .by_name = false});
   const std::string& part = want_text(in.run, bound[0], "count");
   int64_t first = 0;
   const std::string_view text = window(in.run, self, bound[1], bound[2], first);
   if (first < 0) return Value::integer(0);
-  if (part.empty()) return Value::integer(static_cast<int64_t>(count_code_points(text)) + 1);
+  if (part.empty())
+    return Value::integer(static_cast<int64_t>(count_code_points(text)) + 1);
   int64_t n = 0;
   for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
   in.run.step(n);
@@ -265,16 +276,17 @@ Value count(Interpreter& in, const Value& self, Arguments& arguments) {
 }
 
 Value replace(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "replace",
-                                  .parameters = {"old", "new", "count"},
-                                  .required = 2,
-                                  .by_name = false});
+  Bound bound(in.run, arguments,
+              {.name = "replace",
+               .parameters = {"old", "new", "count"},
+               .required = 2,
+               .by_name = false});
   want_text(in.run, bound[0], "replace");
   want_text(in.run, bound[1], "replace");
   const int64_t times = bound.has(2) ? index_of(in.run, bound[2], "replace()") : -1;
   return like(in.run, self,
-              replace_text(in.run, text_of(self), text_of(bound[0]), taken_in(self, bound[1]),
-                           times));
+              replace_text(in.run, text_of(self), text_of(bound[0]),
+                           taken_in(self, bound[1]), times));
 }
 
 Value to_list(Run& run, const Value& self, const std::vector<std::string_view>& parts) {
@@ -342,13 +354,15 @@ Value split(Interpreter& in, const Value& self, Arguments& arguments) {
 Value splitlines(Interpreter& in, const Value& self, Arguments& arguments) {
   Bound bound(in.run, arguments, {.name = "splitlines", .parameters = {"keepends"}});
   in.run.step(static_cast<int64_t>(text_of(self).size()));
-  return to_list(in.run, self, split_lines(text_of(self), bound.has(0) && truthy(bound[0])));
+  return to_list(in.run, self,
+                 split_lines(text_of(self), bound.has(0) && truthy(bound[0])));
 }
 
 template <bool from_right>
 Value partition(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments,
-              {.name = "partition", .parameters = {"sep"}, .required = 1, .by_name = false});
+  Bound bound(
+      in.run, arguments,
+      {.name = "partition", .parameters = {"sep"}, .required = 1, .by_name = false});
   const std::string& separator = want_text(in.run, bound[0], "partition");
   if (separator.empty()) in.run.fail("empty separator");
   const std::string_view text = text_of(self);
@@ -363,8 +377,9 @@ Value partition(Interpreter& in, const Value& self, Arguments& arguments) {
 }
 
 Value join(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments,
-              {.name = "join", .parameters = {"iterable"}, .required = 1, .by_name = false});
+  Bound bound(
+      in.run, arguments,
+      {.name = "join", .parameters = {"iterable"}, .required = 1, .by_name = false});
   MarkedText out;
   Iterator items(in.run, bound[0]);
   bool first = true;
@@ -425,13 +440,15 @@ Value all_cased_are(Interpreter& in, const Value& self, Arguments& arguments) {
 
 template <char align>
 Value padded(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "center",
-                                  .parameters = {"width", "fillchar"},
-                                  .required = 1,
-                                  .by_name = false});
+  Bound bound(in.run, arguments,
+              {.name = "center",
+               .parameters = {"width", "fillchar"},
+               .required = 1,
+               .by_name = false});
   const int64_t width = index_of(in.run, bound[0], "width");
   const std::string fill = bound.has(1) ? want_text(in.run, bound[1], "center") : " ";
-  if (count_code_points(fill) != 1) in.run.fail("the fill character must be one character");
+  if (count_code_points(fill) != 1)
+    in.run.fail("the fill character must be one character");
   const int64_t missing = width - static_cast<int64_t>(string_of(self).length);
   if (missing <= 0) return self;
   if (missing > static_cast<int64_t>(in.run.limits.max_string_bytes)) {
@@ -448,8 +465,9 @@ Value padded(Interpreter& in, const Value& self, Arguments& arguments) {
 }
 
 Value zero_filled(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments,
-              {.name = "zfill", .parameters = {"width"}, .required = 1, .by_name = false});
+  Bound bound(
+      in.run, arguments,
+      {.name = "zfill", .parameters = {"width"}, .required = 1, .by_name = false});
   const int64_t missing =
       index_of(in.run, bound[0], "width") - static_cast<int64_t>(string_of(self).length);
   if (missing <= 0) return self;
@@ -463,8 +481,9 @@ Value zero_filled(Interpreter& in, const Value& self, Arguments& arguments) {
 
 template <bool prefix>
 Value removed(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments,
-              {.name = "removeprefix", .parameters = {"affix"}, .required = 1, .by_name = false});
+  Bound bound(
+      in.run, arguments,
+      {.name = "removeprefix", .parameters = {"affix"}, .required = 1, .by_name = false});
   const std::string& affix = want_text(in.run, bound[0], "removeprefix");
   std::string_view text = text_of(self);
   if (prefix && text.starts_with(affix)) text.remove_prefix(affix.size());
@@ -497,7 +516,8 @@ Value format(Interpreter& in, const Value& self, Arguments& arguments) {
   return format_braces(in, self, arguments);
 }
 Value format_map(Interpreter& in, const Value& self, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "format_map", .parameters = {"m"}, .required = 1});
+  Bound bound(in.run, arguments,
+              {.name = "format_map", .parameters = {"m"}, .required = 1});
   if (!bound[0].is(Kind::dict)) in.run.fail("format_map() wants a mapping");
   Arguments named;
   for (const auto& [key, value] : dict_of(bound[0]).entries) {

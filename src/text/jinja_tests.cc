@@ -52,7 +52,8 @@ bool compared(Interpreter& in, const Value& value, Arguments& arguments) {
   return compare(in.run, op, value, bound[0]);
 }
 bool same_as(Interpreter& in, const Value& value, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "sameas", .parameters = {"other"}, .required = 1});
+  Bound bound(in.run, arguments,
+              {.name = "sameas", .parameters = {"other"}, .required = 1});
   return value.same_as(bound[0]);
 }
 bool in_test(Interpreter& in, const Value& value, Arguments& arguments) {
@@ -60,8 +61,10 @@ bool in_test(Interpreter& in, const Value& value, Arguments& arguments) {
   return contains(in.run, bound[0], value);
 }
 
-bool rest_equals(Interpreter& in, const Value& value, const Value& divisor, int64_t rest) {
-  return equal(in.run, binary(in.run, BinaryOp::modulo, value, divisor), Value::integer(rest));
+bool rest_equals(Interpreter& in, const Value& value, const Value& divisor,
+                 int64_t rest) {
+  return equal(in.run, binary(in.run, BinaryOp::modulo, value, divisor),
+               Value::integer(rest));
 }
 bool odd(Interpreter& in, const Value& value, Arguments& arguments) {
   Bound(in.run, arguments, {.name = "odd", .parameters = {}});
@@ -72,7 +75,8 @@ bool even(Interpreter& in, const Value& value, Arguments& arguments) {
   return rest_equals(in, value, Value::integer(2), 0);
 }
 bool divisible_by(Interpreter& in, const Value& value, Arguments& arguments) {
-  Bound bound(in.run, arguments, {.name = "divisibleby", .parameters = {"num"}, .required = 1});
+  Bound bound(in.run, arguments,
+              {.name = "divisibleby", .parameters = {"num"}, .required = 1});
   return rest_equals(in, value, bound[0], 0);
 }
 

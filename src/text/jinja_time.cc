@@ -16,7 +16,8 @@ constexpr std::array<std::string_view, 12> kMonths = {
 // What the C library says for a conversion that no locale changes.
 std::string plain_conversion(const std::tm& time, std::string_view conversion) {
   char buffer[64];
-  const size_t n = std::strftime(buffer, sizeof buffer, std::string(conversion).c_str(), &time);
+  const size_t n =
+      std::strftime(buffer, sizeof buffer, std::string(conversion).c_str(), &time);
   return std::string(buffer, n);
 }
 

@@ -7,7 +7,7 @@
 
 namespace ingot::jinja {
 
-bool is_space(char32_t c);  // str.isspace, and \s of Python's re
+bool is_space(char32_t c);                     // str.isspace, and \s of Python's re
 size_t leading_space(std::string_view text);   // bytes
 size_t trailing_space(std::string_view text);  // bytes
 bool is_name_start(char32_t c);                // str.isidentifier
@@ -24,7 +24,7 @@ inline bool is_cased(char32_t c) { return is_upper(c) || is_lower(c) || is_title
 
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
-std::string to_title(std::string_view text);       // str.title
+std::string to_title(std::string_view text);  // str.title
 std::string to_capitalized(std::string_view text);
 std::string swap_case(std::string_view text);
 

@@ -206,7 +206,8 @@ Value make_foreign_string(Run& run, std::string text) {
 
 Value make_substring(Run& run, const String& string, size_t begin, size_t end) {
   return make_marked_string(
-      run, {string.text.substr(begin, end - begin), spans_within(string.foreign, begin, end)},
+      run,
+      {string.text.substr(begin, end - begin), spans_within(string.foreign, begin, end)},
       string.markup);
 }
 
@@ -241,7 +242,8 @@ void MarkedText::append(std::string_view piece, bool is_foreign) {
   }
 }
 
-void MarkedText::append(std::string_view piece, const std::vector<Span>& foreign_in_piece) {
+void MarkedText::append(std::string_view piece,
+                        const std::vector<Span>& foreign_in_piece) {
   const size_t base = text.size();
   text += piece;
   for (const Span& span : foreign_in_piece) {
@@ -371,7 +373,8 @@ const Value* dict_find(Run& run, const Dict& dict, std::string_view key) {
   });
 }
 
-DictBuilder::DictBuilder(Run& run) : run_(run), dict_(new_object<Dict>(run, Kind::dict, 0)) {}
+DictBuilder::DictBuilder(Run& run)
+    : run_(run), dict_(new_object<Dict>(run, Kind::dict, 0)) {}
 
 DictBuilder::~DictBuilder() {
   if (dict_ != nullptr) destroy_object(dict_);
@@ -386,7 +389,8 @@ void DictBuilder::set(Value key, Value value) {
     *const_cast<Value*>(old) = std::move(value);  // the dict is still ours alone
     return;
   }
-  constexpr size_t kEntryBytes = 2 * sizeof(std::pair<Value, Value>) + 8 * sizeof(uint32_t);
+  constexpr size_t kEntryBytes =
+      2 * sizeof(std::pair<Value, Value>) + 8 * sizeof(uint32_t);
   run_.charge(kEntryBytes);
   dict_->charged_bytes += kEntryBytes;
   const size_t hash = hash_of(run_, key);

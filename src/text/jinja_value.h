@@ -1,7 +1,7 @@
 // The values of a template: Python's, as far as templates can see them.
-// A Value is 16 bytes; what does not fit is an Object, counted by reference and charged to
-// the Run that made it.  Objects that templates cannot change never form cycles; the two
-// that they can (Namespace, Scope) belong to the Run and are emptied when it ends.
+// A Value is 16 bytes; what does not fit is an Object, counted by reference and charged
+// to the Run that made it.  Objects that templates cannot change never form cycles; the
+// two that they can (Namespace, Scope) belong to the Run and are emptied when it ends.
 // One thread per Run.  Constants of a Program are immortal and shared between threads.
 #pragma once
 
@@ -20,11 +20,12 @@
 namespace ingot::jinja {
 
 enum class Kind : uint8_t {
-  missing,  // no value at all: an unset variable, an absent argument; templates never see it
+  missing,  // no value at all: an unset variable, an absent argument; templates never see
+            // it
   undefined,
   none,
   boolean,
-  integer,   // 64 bits; larger ones are big_integer
+  integer,  // 64 bits; larger ones are big_integer
   floating,
   // From here on, `object` is set.
   big_integer,
@@ -131,7 +132,8 @@ struct Span {
 };
 
 // Text under construction that remembers which parts came from the request: in order, not
-// empty, apart from each other.  Such parts may not become control tokens (chat_template.h).
+// empty, apart from each other.  Such parts may not become control tokens
+// (chat_template.h).
 struct MarkedText {
   std::string text;
   std::vector<Span> foreign;
@@ -141,18 +143,18 @@ struct MarkedText {
 std::vector<Span> spans_within(const std::vector<Span>& spans, size_t begin, size_t end);
 
 struct String : Object {
-  std::string text;           // UTF-8
-  size_t length = 0;          // in code points
-  std::vector<Span> foreign;  // what came from the request
+  std::string text;            // UTF-8
+  size_t length = 0;           // in code points
+  std::vector<Span> foreign;   // what came from the request
   bool foreign_known = false;  // false: made by an operation that does not track it
-  bool markup = false;  // markupsafe.Markup: what |escape and |safe return
+  bool markup = false;         // markupsafe.Markup: what |escape and |safe return
   bool is_ascii() const { return length == text.size(); }
 };
 struct BigInteger : Object {
   BigInt value;
 };
 struct Sequence : Object {  // list, tuple
-  bool is_group = false;  // a tuple of groupby: has .grouper and .list
+  bool is_group = false;    // a tuple of groupby: has .grouper and .list
   std::vector<Value> items;
 };
 struct Dict : Object {
@@ -183,7 +185,9 @@ inline const std::vector<Value>& items_of(const Value& v) {
 inline const Dict& dict_of(const Value& v) {
   return *static_cast<const Dict*>(v.as_object());
 }
-inline bool is_markup(const Value& v) { return v.is(Kind::string) && string_of(v).markup; }
+inline bool is_markup(const Value& v) {
+  return v.is(Kind::string) && string_of(v).markup;
+}
 
 // What a render has used so far, and where it is.
 class Run {
@@ -257,7 +261,8 @@ class DictBuilder {
   ~DictBuilder();
   DictBuilder(const DictBuilder&) = delete;
   DictBuilder& operator=(const DictBuilder&) = delete;
-  void set(Value key, Value value);  // the last of two equal keys wins, in the first's place
+  void set(Value key,
+           Value value);  // the last of two equal keys wins, in the first's place
   void set(std::string_view key, Value value);
   bool add(const Value& key);  // with none, unless it is there: a set
   Value finish();

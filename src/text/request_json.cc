@@ -77,7 +77,8 @@ class Builder : public nlohmann::json_sax<ordered_json> {
 ordered_json parse_request_json(std::string_view text, std::string_view what) {
   ordered_json root;
   Builder builder(what, root);
-  if (!ordered_json::sax_parse(text.begin(), text.end(), &builder)) fail("{}: not JSON", what);
+  if (!ordered_json::sax_parse(text.begin(), text.end(), &builder))
+    fail("{}: not JSON", what);
   return root;
 }
 

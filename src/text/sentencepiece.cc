@@ -239,7 +239,7 @@ TokenizerDefinition tokenizer_definition_from_sentencepiece(
 
   if (model.remove_extra_whitespaces) {
     definition.normalizers.emplace_back(
-        ReplaceStep{{.text = R"(\A +| +\z)", .is_regex = true}, ""});
+        ReplaceStep{{.text = "\\A +|[ \u2581]+\\z", .is_regex = true}, ""});
     definition.normalizers.emplace_back(
         ReplaceStep{{.text = " +", .is_regex = true}, " "});
   }

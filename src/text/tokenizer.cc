@@ -92,7 +92,7 @@ struct Tokenizer::Parts {
     if (token.special) special_texts.insert(token.content);
     n_ids = std::max(n_ids, token.id + 1);
     added_ids.try_emplace(token.content, token.id);
-    added_texts.insert_or_assign(token.id, std::move(token.content));
+    added_texts.try_emplace(token.id, std::move(token.content));  // the first one shows
   }
 
   std::optional<std::string_view> token_text(int id) const {
