@@ -16,16 +16,25 @@ class Model:
 
     def __init__(self, directory, ops=ops):
         directory = pathlib.Path(directory)
-        self.ops = ops
-        self.config = json.loads((directory / "config.json").read_text())
         stored, _ = tensors.load(directory / "model.safetensors")
-        self.weights = {
+        weights = {
             name.removeprefix("transformer.").removeprefix("model."): value.astype(np.float64)
             for name, value in stored.items()
         }
-        kind = self.config["model_type"]
+        self.set(json.loads((directory / "config.json").read_text()), weights, ops)
+
+    @classmethod
+    def of(cls, config, weights, ops=ops):
+        """From a config and float64 weights by their Hugging Face names without "model."."""
+        model = cls.__new__(cls)
+        model.set(config, weights, ops)
+        return model
+
+    def set(self, config, weights, ops):
+        self.config, self.weights, self.ops = config, weights, ops
+        kind = config["model_type"]
         if kind not in FORWARD:
-            raise ValueError(f"{directory}: model_type '{kind}' has no reference")
+            raise ValueError(f"model_type '{kind}' has no reference")
         self.forward_rows = FORWARD[kind]
 
     def hidden_states(self, tokens):

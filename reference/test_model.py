@@ -100,3 +100,19 @@ def test_one_flipped_weight_bit_fails(directories, name):
     bits = matrix[at].view(np.uint64) ^ np.uint64(1 << 51)
     matrix[at] = bits.view(np.float64)
     assert worst_error(model, fixtures.golden(directories[name])) > fixtures.TOLERANCE
+
+
+@pytest.mark.parametrize("name,kind", [("llama", None), ("mistral", None), ("qwen2", "q8_0"),
+                                       ("qwen3", "bf16"), ("gemma3", None)])
+def test_gguf_model_is_the_same_model(directories, tmp_path, name, kind):
+    """Written by one set of rules (tests/tools/to_gguf.py) and read by another."""
+    from reference import gguf_model
+    from tests.tools import to_gguf
+
+    weights, _ = to_gguf.convert(directories[name], tmp_path / "model.gguf", kind)
+    model = Model(directories[name])
+    model.weights.update({n.removeprefix("model."): value for n, value in weights.items()})
+    ids = fixtures.golden(directories[name])["p1.ids"]
+    read = gguf_model.load(tmp_path / "model.gguf")
+    wanted, found = model.hidden_states(ids)[-1], read.hidden_states(ids)[-1]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)  # epsilon is float32 in GGUF

@@ -46,7 +46,7 @@ def eval_logits(binary, model, prompts, folder, *flags, env=None):
             env=env)
     found, _ = tensors.load(out)
     for i, prompt in enumerate(prompts):
-        assert found[f"logits.{i}"].shape == (len(prompt), 512)
+        assert len(found[f"logits.{i}"]) == len(prompt)
     return found
 
 
