@@ -60,8 +60,9 @@ void quantise_group(const float* x, ActGroup& out) {
   out.unused = 0.0f;
 }
 
-void quantise(const float* x, int n_groups, ActGroup* out) {
-  for (int g = 0; g < n_groups; ++g) quantise_group(x + g * kGroupCols, out[g]);
+void quantise(const float* x, int n_groups, ActGroup* out, size_t out_stride) {
+  for (int g = 0; g < n_groups; ++g)
+    quantise_group(x + g * kGroupCols, out[size_t(g) * out_stride]);
 }
 
 // ---- integer dot products -----------------------------------------------------------
@@ -130,8 +131,8 @@ void dot_groups(const TileGroup* w, float zero, int n_groups, const ActGroup* ac
       if constexpr (range == CodeRange::s8)
         codes.magnitude[c] = _mm256_abs_epi8(codes.w[c]);
     }
-    const ActGroup* y = acts + g;
-    for (int t = 0; t < n_tokens; ++t, y += act_stride) {
+    const ActGroup* y = acts + size_t(g) * act_stride;
+    for (int t = 0; t < n_tokens; ++t, ++y) {
       __m256 sum = _mm256_loadu_ps(acc + t * kTileRows);
       if constexpr (halves) {
         const __m256i low = sum_chunks<range, 0, kChunks / 2>(codes, y->code);

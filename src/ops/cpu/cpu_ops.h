@@ -88,9 +88,8 @@ class CpuOps : public Ops {
   ActMode act_;
   ThreadPool pool_;
   std::vector<ThreadScratch> scratch_;  // one a thread
-  Memory act_memory_;                   // quantised activations
-  ActGroup* acts_ = nullptr;
-  size_t act_stride_ = 0;  // groups from one token to the next
+  Memory act_memory_;
+  ActGroup* acts_ = nullptr;  // [n_cols / 32, n_tokens] quantised activations
   OpsCounters counters_;
 };
 

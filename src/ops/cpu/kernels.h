@@ -66,8 +66,8 @@ struct Kernels {
   std::string_view isa;
 
   // ---- matmul
-  // n_groups * 32 activations of a row.
-  void (*quantise)(const float* x, int n_groups, ActGroup* out);
+  // n_groups * 32 activations of a row; group g goes to out[g * out_stride].
+  void (*quantise)(const float* x, int n_groups, ActGroup* out, size_t out_stride);
   // Unpacks segments that have a layout.
   UnpackTile unpack;
   // acc[t][row] += the products of tokens t with n_groups groups.  acts + t * act_stride

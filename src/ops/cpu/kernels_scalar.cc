@@ -54,8 +54,9 @@ void quantise_group(const float* x, ActGroup& out) {
   out.unused = 0.0f;
 }
 
-void quantise(const float* x, int n_groups, ActGroup* out) {
-  for (int g = 0; g < n_groups; ++g) quantise_group(x + g * kGroupCols, out[g]);
+void quantise(const float* x, int n_groups, ActGroup* out, size_t out_stride) {
+  for (int g = 0; g < n_groups; ++g)
+    quantise_group(x + g * kGroupCols, out[size_t(g) * out_stride]);
 }
 
 int code_at(const TileGroup& w, CodeRange range, int row, int col) {
@@ -88,7 +89,7 @@ void dot_int8(const TileGroup* w, const TileFormat& format, int n_groups,
     for (int r = 0; r < kTileRows; ++r) {
       float& sum = acc[t * kTileRows + r];
       for (int g = 0; g < n_groups; ++g)
-        sum = dot_group(w[g], format, r, acts[size_t(t) * act_stride + size_t(g)], sum);
+        sum = dot_group(w[g], format, r, acts[size_t(g) * act_stride + size_t(t)], sum);
     }
 }
 

@@ -106,7 +106,7 @@ double measure_int8_peak(int n_threads) {
                      float acc[kTokens * kTileRows] = {};
                      for (int i = 0; i < kRepeats; ++i)
                        kernels.dot_int8(tile.data(), format, kGroups, acts.data(),
-                                        kGroups, kTokens, acc);
+                                        kTokens, kTokens, acc);
                    }) /
          1e9;
 }

@@ -20,12 +20,9 @@ void CpuOps::grow_scratch(int max_tokens, int max_width) {
     s.values.resize(size_t(kChunkCols) * kTileRows);
     s.acc.resize(size_t(kPassTokens) * kTileRows);
   }
-  // An odd number of lines, so that equal columns of tokens fall into different sets.
-  const size_t stride = size_t((max_width + kGroupCols - 1) / kGroupCols) | 1;
-  act_stride_ = std::max(stride, act_stride_);
-  const size_t bytes = size_t(max_tokens) * act_stride_ * sizeof(ActGroup);
-  if (bytes <= act_memory_.buffer().bytes) return;
-  act_memory_ = allocate(bytes);  // pages that stay untouched cost nothing
+  const size_t groups = size_t(max_width / kGroupCols) * size_t(max_tokens);
+  if (groups * sizeof(ActGroup) <= act_memory_.buffer().bytes) return;
+  act_memory_ = allocate(groups * sizeof(ActGroup));  // untouched pages cost nothing
   acts_ = host<ActGroup>(act_memory_.buffer());
 }
 
@@ -69,8 +66,8 @@ void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out, Rows x,
         s.unpack(s, tile, c0 / kGroupCols, n_groups, scratch.tiles.data());
       if (int8) {
         kernels_.dot_int8(scratch.tiles.data(), s.format, n_groups,
-                          acts_ + size_t(t0) * act_stride_ + c0 / kGroupCols, act_stride_,
-                          n_tokens, acc);
+                          acts_ + size_t(c0 / kGroupCols) * size_t(x.n_rows) + t0,
+                          size_t(x.n_rows), n_tokens, acc);
         continue;
       }
       if (s.has_codes())
@@ -111,8 +108,8 @@ void CpuOps::matmul(Rows out, Rows x, const Weight& w, const Buffer& bias) {
   for (const WeightSegment& s : weight.segments) quantised = quantised || s.has_codes();
   if (quantised && act_ == ActMode::automatic)
     for_rows(x.n_rows, x.width, [&](int t) {
-      kernels_.quantise(host_row(x, t), x.width / kGroupCols,
-                        acts_ + size_t(t) * act_stride_);
+      kernels_.quantise(host_row(x, t), x.width / kGroupCols, acts_ + t,
+                        size_t(x.n_rows));
     });
   const float* biases = bias.data == nullptr ? nullptr : host<const float>(bias);
   pool_.parallel_for(weight.n_tiles, 1, [&](WorkRange range) {

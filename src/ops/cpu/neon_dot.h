@@ -56,7 +56,7 @@ void dot_int8_by(const TileGroup* w, const TileFormat& f, int n_groups,
                  const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
   for (int g = 0; g < n_groups; ++g)
     for (int t = 0; t < n_tokens; ++t) {
-      const ActGroup& y = acts[size_t(t) * act_stride + size_t(g)];
+      const ActGroup& y = acts[size_t(g) * act_stride + size_t(t)];
       float* sum = acc + t * kTileRows;
       if (f.halves) {
         for (int h = 0; h < 2; ++h)

@@ -52,8 +52,9 @@ void quantise_group(const float* x, ActGroup& out) {
   out.unused = 0.0f;
 }
 
-void quantise(const float* x, int n_groups, ActGroup* out) {
-  for (int g = 0; g < n_groups; ++g) quantise_group(x + g * kGroupCols, out[g]);
+void quantise(const float* x, int n_groups, ActGroup* out, size_t out_stride) {
+  for (int g = 0; g < n_groups; ++g)
+    quantise_group(x + g * kGroupCols, out[size_t(g) * out_stride]);
 }
 
 // ---- float dot products -------------------------------------------------------------
