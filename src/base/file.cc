@@ -51,17 +51,18 @@ void say(const char* text) {
 }
 
 void on_sigbus(int /*signal*/, siginfo_t* info, void* /*context*/) {
+  if (::isatty(STDERR_FILENO) == 1) say("\n");  // a progress bar may stand there
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   for (const MappingSlot& slot : mapping_slots) {
     if (address >= slot.begin && address < slot.end) {
-      say("\ningot: ");
+      say("ingot: ");
       say(slot.name.data());
       say(": truncated while it was being read, wanted the file to stay as it was "
           "opened\n");
       ::_exit(1);
     }
   }
-  say("\ningot: bus error: a file shrank while it was being read, or memory failed\n");
+  say("ingot: bus error: a file shrank while it was being read, or memory failed\n");
   ::_exit(1);
 }
 
