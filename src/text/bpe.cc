@@ -223,7 +223,10 @@ void BpeModel::find_joined_letters() {
   }
   const auto key = [](const MergeRule& rule) { return pair_key(rule.left, rule.right); };
   std::ranges::sort(joined, {}, key);
-  joined.erase(std::ranges::unique(joined, {}, key).begin(), joined.end());
+  const auto same = [&](const MergeRule& a, const MergeRule& b) {
+    return key(a) == key(b);
+  };
+  joined.erase(std::unique(joined.begin(), joined.end(), same), joined.end());
   joined_letters_.emplace(joined);
 }
 
@@ -361,7 +364,7 @@ void merge_rules_by_score(BpeDefinition& definition, std::span<const float> scor
 
   std::vector<float> levels(scores.begin(), scores.end());
   std::ranges::sort(levels, std::greater<>());
-  levels.erase(std::ranges::unique(levels).begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
   std::map<std::string, int, std::less<>> loose;
 
   // The id of a part of a token: a token that may be made, or any single letter.

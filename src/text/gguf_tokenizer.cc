@@ -96,7 +96,7 @@ void add_end_ids(const GgufVocabulary& vocabulary, std::vector<int>& ids) {
   }
   ids.insert(ids.end(), vocabulary.fim_end_ids.begin(), vocabulary.fim_end_ids.end());
   std::ranges::sort(ids);
-  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
 }
 
 void add_tokens(const GgufVocabulary& vocabulary, TokenizerDefinition& definition) {
