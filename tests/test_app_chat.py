@@ -73,6 +73,10 @@ def test_system_clear_and_load(run_ingot, model, tmp_path):
     assert saved(path) == [user("hello"), assistant(first), user("more"), assistant(more)]
     flagged = chat(run_ingot, model, ["hello"], "--system", "be brief")
     assert flagged.stdout == f"{first}\n"
+    chat(run_ingot, model, ['/system ""', f"/save {path}"])
+    assert saved(path) == [{"role": "system", "content": ""}], "empty is not absent"
+    chat(run_ingot, model, [f"/save {path}"], "--system", "")
+    assert saved(path) == [{"role": "system", "content": ""}]
 
 
 def test_regenerate(run_ingot, model, tmp_path):

@@ -61,7 +61,7 @@ def test_recipe_is_told_in_words(run_ingot, directories):
     assert any(line.startswith("layers 0-2: attention: 4 heads of 16 over 2 KV heads, window 16, "
                                "rope theta 10000") for line in lines), text
     assert any(line.startswith("layer 3: attention: 4 heads of 16 over 2 KV heads, all positions, "
-                               "rope theta 1e+06") for line in lines), text
+                               "rope theta 1000000") for line in lines), text
     assert "MLP: gated gelu (tanh) 160" in text
     assert "head tied to the embedding" in lines
     llama3 = inspect(run_ingot, directories["llama3_rope"])

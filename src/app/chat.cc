@@ -25,7 +25,7 @@ struct ChatFlags {
 };
 
 constexpr const char* kHelp =
-    "/system TEXT     set the system message; without TEXT: none\n"
+    "/system TEXT     set the system message; without TEXT: none; \"\": an empty one\n"
     "/set NAME VALUE  change a sampling flag: temp, top-k, top-p, min-p, "
     "repeat-penalty,\n"
     "                 presence-penalty, frequency-penalty, logit-bias, seed, max-tokens, "
@@ -64,7 +64,7 @@ class Chat {
                                .kv_type = kv_type(flags.machine)}),
         sequence_(engine_.new_sequence()) {
     generate_options(flags_.generation, model_);  // wrong flags are told at once
-    messages_.set_system(flags_.generation.system.value_or(""));
+    messages_.set_system(flags_.generation.system);
   }
 
   int run(ChatInput& input);
@@ -124,6 +124,12 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
+// What follows /system: nothing, or "" for an empty message, or the text.
+std::optional<std::string> system_text(const std::string& rest) {
+  if (rest.empty()) return std::nullopt;
+  return rest == "\"\"" ? std::string() : rest;
+}
+
 Chat::Next Chat::obey(const std::string& line) {
   const std::string command = line.substr(0, line.find_first_of(" \t"));
   const std::string rest = trimmed(line.substr(command.size()));
@@ -137,7 +143,7 @@ Chat::Next Chat::obey(const std::string& line) {
     if (command == "/help") {
       std::fputs(kHelp, stderr);
     } else if (command == "/system") {
-      messages_.set_system(rest);
+      messages_.set_system(system_text(rest));
     } else if (command == "/set") {
       set(rest);
     } else if (command == "/regen") {

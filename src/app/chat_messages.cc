@@ -44,11 +44,11 @@ void ChatMessages::add(const char* role, const std::string& content) {
 
 void ChatMessages::drop_last() { list_.erase(list_.size() - 1); }
 
-void ChatMessages::set_system(const std::string& text) {
+void ChatMessages::set_system(const std::optional<std::string>& text) {
   const bool there = !list_.empty() && has_role(list_[0], "system");
   if (there) list_.erase(0);
-  if (!text.empty())
-    list_.insert(list_.begin(), ordered_json{{"role", "system"}, {"content", text}});
+  if (text)
+    list_.insert(list_.begin(), ordered_json{{"role", "system"}, {"content", *text}});
 }
 
 void ChatMessages::clear() {

@@ -15,8 +15,9 @@ class ChatMessages {
   bool last_is(const char* role) const;
   void add(const char* role, const std::string& content);
   void drop_last();
-  // Empty text: none.
-  void set_system(const std::string& text);
+  // Nothing: no system message.  An empty one is another thing: it keeps a template from
+  // putting its own.
+  void set_system(const std::optional<std::string>& text);
   void clear();  // all but the system message
 
   // {"model", "messages"}: `ingot template` reads it too.  Throws Error when the file

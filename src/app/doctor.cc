@@ -1,8 +1,12 @@
 // `ingot doctor`: what this machine has, and what this build left out.
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <curl/curl.h>
 #include <fmt/format.h>
+#include <pcre2.h>
+#include <simdjson.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -85,15 +89,26 @@ void find_warnings(Report& report) {
                               gigabytes(report.store.free_bytes)));
 }
 
+std::string pcre2_version() {
+  char text[64] = {};
+  return pcre2_config(PCRE2_CONFIG_VERSION, text) > 0 ? text : "unknown";
+}
+
 std::vector<Fact> library_facts() {
   const curl_version_info_data* curl = curl_version_info(CURLVERSION_NOW);
   return {{"libcurl", curl->version},
           {"TLS", curl->ssl_version ? curl->ssl_version : "none"},
-          {"fmt", std::to_string(FMT_VERSION)},
+          {"PCRE2", pcre2_version()},
+          {"utf8proc", utf8proc_version()},
+          {"simdjson", fmt::format("{}.{}.{}", int(simdjson::SIMDJSON_VERSION_MAJOR),
+                                   int(simdjson::SIMDJSON_VERSION_MINOR),
+                                   int(simdjson::SIMDJSON_VERSION_REVISION))},
           {"CLI11", CLI11_VERSION},
           {"nlohmann_json",
            fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
-                       NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)}};
+                       NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
+          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
+                              FMT_VERSION % 100)}};
 }
 
 constexpr const char* kLeftOut[] = {"cuda", "metal", "sim"};

@@ -39,7 +39,7 @@ std::string describe_attention(const AttentionRecipe& a, const Recipe& recipe) {
   out += a.window > 0 ? fmt::format(", window {}", a.window)
                       : std::string(", all positions");
   if (a.rope >= 0)
-    out += fmt::format(", rope theta {:g}", recipe.ropes[size_t(a.rope)].theta);
+    out += fmt::format(", rope theta {:.10g}", recipe.ropes[size_t(a.rope)].theta);
   else
     out += ", no rope";
   const float usual = 1.0f / std::sqrt(float(a.head_dim));
@@ -101,7 +101,7 @@ std::string describe_scaling(const RopeRecipe& rope) {
 
 void add_ropes(std::vector<Fact>& facts, const Recipe& recipe) {
   for (const RopeRecipe& rope : recipe.ropes) {
-    facts.push_back({"rope", fmt::format("theta {:g} over {} dimensions, {}, {}",
+    facts.push_back({"rope", fmt::format("theta {:.10g} over {} dimensions, {}, {}",
                                          rope.theta, rope.rotary_dims,
                                          rope.pairing == RopePairing::half_split
                                              ? "halves paired"
