@@ -1,5 +1,4 @@
 // Names to tensors: reads what the recipe names, in the order and form that it says.
-#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -7,6 +6,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "formats/check_values.h"
 #include "formats/mlx_quant.h"
 #include "model/model.h"
 #include "tensor/dequantize.h"
@@ -59,14 +59,12 @@ class Loader {
     if (!is_float(stored.view.dtype))
       fail("{}: tensor '{}' is {}, wanted f32, f16 or bf16", file_of(stored), source.name,
            name(stored.view.dtype));
+    check_values(source.name, stored);
     std::vector<float> raw(size_t(source.n));
     dequantize_row(stored.view.dtype, stored.view.bytes.data(), raw);
     std::vector<float> out(raw.size());
     for (int i = 0; i < source.n; ++i) {
       const float value = raw[size_t(stored_row(i, source.n, source.interleaved_heads))];
-      if (!std::isfinite(value))
-        fail("{}: tensor '{}' holds {} at index {}, wanted finite numbers",
-             file_of(stored), source.name, value, i);
       out[size_t(i)] = value + source.add;
     }
     done(source.name);
@@ -163,7 +161,8 @@ WeightRows Loader::rows_of(const MatrixSource& source,
            source.name, affine->n_rows, affine->n_cols, source.n_rows, source.n_cols);
     }
     CHECK(!source.transposed && source.interleaved_heads == 0);
-    for (const std::string& tensor : mlx_.tensors_of(source.name)) read_.insert(tensor);
+    for (const std::string& tensor : mlx_.tensors_of(source.name))
+      check_values(tensor, require(tensor));
     rows.affine = *affine;
     return rows;
   }
@@ -175,6 +174,7 @@ WeightRows Loader::rows_of(const MatrixSource& source,
   if (!is_float(rows.dtype) && !is_quantised(rows.dtype))
     fail("{}: tensor '{}' is {}, wanted f32, f16, bf16 or a quantised ggml type",
          file_of(stored), source.name, name(rows.dtype));
+  check_values(source.name, stored);
   const std::byte* data = stored.view.bytes.data();
   if (source.transposed) data = transpose(stored, source, owned);
   const std::optional<size_t> bytes = row_bytes(rows.dtype, uint64_t(source.n_cols));

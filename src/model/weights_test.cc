@@ -72,12 +72,16 @@ TEST(Weights, LeftoversOfOldExportersAndTiedHeadsAreTaken) {
   EXPECT_EQ(load_error(tiny), "loaded");
 }
 
-TEST(Weights, NormWeightsMustBeFinite) {
-  TinyCheckpoint tiny = tiny_checkpoint(1);
-  tiny.values("model.layers.1.input_layernorm.weight")[5] = NAN;
+TEST(Weights, ValuesMustBeFinite) {
+  TinyCheckpoint norm = tiny_checkpoint(1);
+  norm.values("model.layers.1.input_layernorm.weight")[5] = NAN;
   EXPECT_THAT(
-      load_error(tiny),
-      testing::AllOf(HasSubstr("layers.1.input_layernorm.weight"), HasSubstr("index 5")));
+      load_error(norm),
+      testing::AllOf(HasSubstr("layers.1.input_layernorm.weight"), HasSubstr("value 5")));
+  TinyCheckpoint matrix = tiny_checkpoint(1);
+  matrix.values("model.layers.2.mlp.up_proj.weight")[7] = INFINITY;
+  EXPECT_THAT(load_error(matrix), testing::AllOf(HasSubstr("layers.2.mlp.up_proj.weight"),
+                                                 HasSubstr("value 7")));
 }
 
 TEST(Weights, IntegerTensorsAreNoWeights) {
