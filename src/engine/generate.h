@@ -19,8 +19,8 @@ std::string_view name(FinishReason reason);
 struct GenerateOptions {
   SamplerOptions sampler = {};
   int max_tokens = -1;  // < 0: until the context is full
-  std::vector<int> stop_ids =
-      {};  // end of generation; the id itself is the answer's last token
+  // End of generation; the id itself is the answer's last token.
+  std::vector<int> stop_ids = {};
   std::vector<std::string> stop_strings = {};  // the text ends before the first match
   bool skip_special = true;                    // control tokens leave no text
 };
