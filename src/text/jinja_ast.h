@@ -76,6 +76,12 @@ struct CallExtras {
   const Node* star_star = nullptr;
 };
 
+// Names that are undefined at a scope's start (jinja_scopes.h).
+struct HiddenNames {
+  std::vector<Symbol> body;
+  std::vector<Symbol> other;
+};
+
 struct Node {
   NodeKind kind;
   BinaryOp binary_op = BinaryOp::add;
@@ -90,6 +96,7 @@ struct Node {
   std::vector<const Node*> other;
   std::vector<CompareOp> compare_ops;
   CallExtras* extras = nullptr;  // null where there is none
+  const HiddenNames* hidden = nullptr;
   Parameters* parameters = nullptr;
 };
 
@@ -116,6 +123,8 @@ struct Program {
   std::deque<Node> nodes;
   std::deque<CallExtras> extras;
   std::deque<Parameters> parameters;
+  std::deque<HiddenNames> hidden_names;
+  std::vector<Symbol> hidden;  // at the template's own level
   std::vector<const Node*> body;
   SymbolTable symbols;
   Symbol loop, caller, varargs, kwargs;

@@ -85,6 +85,7 @@ MarkedText Interpreter::render(const nlohmann::ordered_json& context,
     root_[static_cast<size_t>(symbol)] =
         value_from_json(run, value, is_own ? Origin::model : Origin::request);
   }
+  hide(program_.hidden);
   Output output(run, run.limits.max_output_bytes);
   out_ = &output;
   execute(program_.body);
@@ -123,7 +124,7 @@ Flow Interpreter::execute(const Node& node) {
       return Flow::next;
     case NodeKind::set_capture: {
       Value text;
-      if (Flow flow = capture(node.body, text); flow != Flow::next) return flow;
+      if (Flow flow = capture(node, text); flow != Flow::next) return flow;
       if (node.kids[1] != nullptr) text = evaluate_filter(*node.kids[1], &text);
       assign(*node.kids[0], text);
       return Flow::next;
@@ -136,12 +137,13 @@ Flow Interpreter::execute(const Node& node) {
       return Flow::next;
     case NodeKind::generation: {
       InScope scope(*this, scope_);
+      if (node.hidden != nullptr) hide(node.hidden->body);
       execute(node.body);
       return Flow::next;
     }
     case NodeKind::filter_block: {
       Value text;
-      if (Flow flow = capture(node.body, text); flow != Flow::next) return flow;
+      if (Flow flow = capture(node, text); flow != Flow::next) return flow;
       append_text(evaluate_filter(*node.kids[0], &text));
       return Flow::next;
     }
@@ -182,11 +184,12 @@ Flow Interpreter::execute_if(const Node& node) {
 }
 
 // What the body prints, as a string; not set when `break` leaves it.
-Flow Interpreter::capture(const std::vector<const Node*>& body, Value& text) {
+Flow Interpreter::capture(const Node& node, Value& text) {
   InScope scope(*this, scope_);
+  if (node.hidden != nullptr) hide(node.hidden->body);
   Output output(run, run.limits.max_string_bytes);
   Output* outer = std::exchange(out_, &output);
-  const Flow flow = execute(body);
+  const Flow flow = execute(node.body);
   out_ = outer;
   if (flow == Flow::next) text = make_marked_string(run, output.take());
   return flow;
@@ -198,6 +201,7 @@ Flow Interpreter::execute_with(const Node& node) {
     values.push_back(evaluate(*node.kids[i]));
   InScope scope(*this, scope_);
   for (size_t i = 0; i < values.size(); ++i) assign(*node.kids[2 * i], values[i]);
+  if (node.hidden != nullptr) hide(node.hidden->body);
   return execute(node.body);
 }
 
@@ -230,6 +234,13 @@ void Interpreter::set(Symbol symbol, Value value) {
     return;
   }
   scope_->variables.emplace_back(symbol, std::move(value));
+}
+
+void Interpreter::hide(const std::vector<Symbol>& symbols) {
+  for (Symbol symbol : symbols) {
+    set(symbol, make_undefined(run, fmt::format("'{}' is undefined",
+                                                program_.symbols.name(symbol))));
+  }
 }
 
 void Interpreter::set_attribute(const Node& target, const Value& value) {
@@ -312,6 +323,7 @@ Flow Interpreter::run_loop(const Node& node, Loop& loop, const Value& loop_value
     InScope scope(*this, scope_);
     for (bool first = true; loop_next(loop, item); first = false) {
       if (!first) scope.renew();
+      if (node.hidden != nullptr) hide(node.hidden->body);
       if (node.uses_loop) set(program_.loop, loop_value);
       assign(*node.kids[0], item);
       const Flow flow = execute(node.body);
@@ -321,6 +333,7 @@ Flow Interpreter::run_loop(const Node& node, Loop& loop, const Value& loop_value
   }
   if (completed || node.other.empty()) return Flow::next;
   InScope scope(*this, scope_);
+  if (node.hidden != nullptr) hide(node.hidden->other);
   return execute(node.other);
 }
 

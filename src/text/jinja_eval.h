@@ -119,7 +119,7 @@ class Interpreter {
   void execute_macro(const Node& node);
   void execute_call_block(const Node& node);
   Flow execute_with(const Node& node);
-  Flow capture(const std::vector<const Node*>& body, Value& text);
+  Flow capture(const Node& node, Value& text);
   void append_text(const Value& text);  // Error unless a string
   Value make_loop(const Node& node, const Value& iterable, int64_t depth0);
   Value make_macro(const Node& node);
@@ -128,6 +128,7 @@ class Interpreter {
   bool loop_next(Loop& loop, Value& item);
   void assign(const Node& target, const Value& value);
   void set(Symbol symbol, Value value);
+  void hide(const std::vector<Symbol>& symbols);  // undefined in the scope at hand
   void set_attribute(const Node& target, const Value& value);
 
   // jinja_expression.cc

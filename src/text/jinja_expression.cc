@@ -473,7 +473,7 @@ Value Interpreter::call_macro(const Macro& macro, Arguments& arguments) {
   {
     InScope scope(*this, macro.scope);
     bind_macro(macro, arguments);
-    capture(macro.node->body, text);
+    capture(*macro.node, text);
   }
   scope_ = outer_scope;
   --macro_depth_;

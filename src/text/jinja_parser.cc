@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/jinja_expression_parser.h"
+#include "text/jinja_scopes.h"
 
 namespace ingot::jinja {
 
@@ -41,6 +42,7 @@ class Parser : public ExpressionParser {
 
   std::unique_ptr<const Program> run() {
     program_->body = statements({});
+    find_hidden_names(*program_, name_);
     return std::move(program_);
   }
 

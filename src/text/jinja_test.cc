@@ -123,6 +123,28 @@ TEST(Jinja, ControlsWhitespaceAsTheSpecificationSays) {
   EXPECT_EQ(render("a\r\nb\rc\n"), "a\nb\nc");
 }
 
+// Jinja settles at compile time who owns a name; jinja2 gave these outputs.
+TEST(Jinja, HidesVariablesThatAScopeSetsLater) {
+  const ordered_json context = {{"x", "X"}, {"l", {1, 2}}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"{% for i in [1] %}{{ x }}{% endfor %}{% set x = 1 %}", ""},
+      {"{{ x }}{% for i in [1] %}{{ x }}{% endfor %}{% set x = 1 %}", "XX"},
+      {"{% macro f() %}{{ x }}{% endmacro %}{{ f() }}{% set x = 1 %}{{ f() }}", "1"},
+      {"{% if l %}{% set x = 1 %}{% endif %}{% for i in [1] %}{{ x }}{% endfor %}", "1"},
+      {"{% if not l %}{% set x = 1 %}{% endif %}{% for i in [1] %}{{ x }}{% endfor %}",
+       "X"},
+      {"{% for i in l %}{% for j in [1] %}{{ x }}{% endfor %}{% set x = 2 %}{% endfor %}",
+       ""},
+      {"{% set x %}[{{ x }}]{% endset %}{{ x }}", "[]"},
+      {"{% for i in l %}{% if i == 2 %}{% set x = 3 %}{% endif %}{% for j in [1] %}{{ x "
+       "}}"
+       "{% endfor %}{% endfor %}",
+       "X3"},
+  };
+  for (const auto& [source, wanted] : cases)
+    EXPECT_EQ(render(source, context), wanted) << source;
+}
+
 TEST(Jinja, FormatsTimeInTheCLocale) {
   EXPECT_EQ(
       render("{{ strftime_now('%d %b %Y|%Y-%m-%d|%d %B %Y|%a %A %-d %e %H %I %j %m %M %p "
