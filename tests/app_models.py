@@ -108,13 +108,21 @@ def poison(directory, name, index, value):
     raw = bytearray(path.read_bytes())
     n = int.from_bytes(raw[:8], "little")
     entry = json.loads(raw[8:8 + n])[name]
-    stored = {"F32": np.float32(value).tobytes(), "F16": np.float16(value).tobytes(),
-              "BF16": tensors.to_bf16_bits(np.array([value], "<f4")).tobytes()
-              if np.isfinite(value) else {"inf": b"\x80\x7f", "-inf": b"\x80\xff",
-                                          "nan": b"\xc0\x7f"}[str(float(value))]}[entry["dtype"]]
+    if entry["dtype"] == "BF16" and not np.isfinite(value):
+        stored = {"inf": b"\x80\x7f", "-inf": b"\x80\xff", "nan": b"\xc0\x7f"}[str(float(value))]
+    elif entry["dtype"] == "BF16":
+        stored = tensors.to_bf16_bits(np.array([value], "<f4")).tobytes()
+    else:
+        stored = np.array([value], tensors.DTYPES[entry["dtype"]]).tobytes()
     at = 8 + n + entry["data_offsets"][0] + index * len(stored)
     raw[at:at + len(stored)] = stored
     path.write_bytes(raw)
+
+
+def share_of_a_core():
+    """Limits in seconds are for a machine of one's own: where others wait for the cores too, the
+    clock gives each its share."""
+    return max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 
 
 @contextlib.contextmanager

@@ -50,6 +50,16 @@ def wait_for_output(process, seconds=30):
     return os.read(process.stdout.fileno(), 1)
 
 
+def wait_for_load(process, model):
+    """Until the weights are mapped: from then on they are read."""
+    end = time.monotonic() + 30
+    while f"{model}/model.safetensors" not in open(f"/proc/{process.pid}/maps").read():
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.005)
+    time.sleep(0.05)
+    assert process.poll() is None, "it should still be loading"
+
+
 def finish(process, seconds):
     """(exit code, stdout, stderr, seconds until it was gone)"""
     began = time.monotonic()
@@ -77,13 +87,12 @@ def test_full_disk(run_ingot, llama, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["run", "chat"])
 def test_interrupt_during_load(start, tmp_path, command, number):
-    model = app_models.zero_model(tmp_path / "zero", n_layers=24)  # 1.3 GB of a sparse file
+    model = app_models.zero_model(tmp_path / "zero", n_layers=24, vocab=8000)  # 1.3 GB of a sparse file
     process = start(command, model, "-v", *(["--tokens", "[1]"] if command == "run" else []))
-    time.sleep(0.3)
-    assert process.poll() is None, "it should still be loading"
+    wait_for_load(process, model)
     process.send_signal(number)
     code, out, err, seconds = finish(process, 30)
-    assert (code, out) == (130, "") and seconds < WITHIN_S
+    assert (code, out) == (130, "") and seconds < WITHIN_S * app_models.share_of_a_core()
     assert "of weights" not in err, "it had loaded already"
     assert err.splitlines()[-1].startswith("ingot: interrupted")
 
@@ -100,7 +109,7 @@ def test_interrupt_during_an_answer(start, llama, as_json):
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     code, out, _, seconds = finish(process, 30)
-    assert code == 130 and seconds < WITHIN_S
+    assert code == 130 and seconds < WITHIN_S * app_models.share_of_a_core()
     if as_json:
         said = json.loads(out)
         assert said["finish_reason"] == "error" and 0 < len(said["tokens"]) < 190_000
@@ -113,7 +122,7 @@ def test_interrupt_while_the_prompt_is_read(start, llama):
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     code, out, err, seconds = finish(process, 30)
-    assert (code, out) == (130, "") and seconds < WITHIN_S
+    assert (code, out) == (130, "") and seconds < WITHIN_S * app_models.share_of_a_core()
     assert err == "ingot: interrupted\n"
 
 
@@ -125,17 +134,16 @@ def test_interrupt_of_a_benchmark(start, llama, command):
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     code, out, err, seconds = finish(process, 30)
-    assert (code, out, err) == (130, "", "ingot: interrupted\n") and seconds < WITHIN_S
+    assert (code, out, err) == (130, "", "ingot: interrupted\n") and seconds < WITHIN_S * app_models.share_of_a_core()
 
 
 # ---- a model file that goes away -----------------------------------------------------------------
 
 
 def test_file_cut_during_load(start, tmp_path):
-    model = app_models.zero_model(tmp_path / "zero", n_layers=24)
+    model = app_models.zero_model(tmp_path / "zero", n_layers=24, vocab=8000)
     process = start("run", model, "--tokens", "[1]")
-    time.sleep(0.3)
-    assert process.poll() is None
+    wait_for_load(process, model)
     os.truncate(model / "model.safetensors", 1 << 20)
     code, out, err, _ = finish(process, 60)
     assert (code, out) == (1, "")
