@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/half.h"
 #include "model/derive/decoder.h"
 
 namespace ingot {
@@ -13,6 +12,9 @@ void set_common(Decoder& d) {
   d.activation = Activation::gelu_tanh;
   d.qk_norm = true;
   d.post_norms = true;
+  // In float32, as the reference computes in float32 (a bfloat16 run would round it); so
+  // a model is the same from every container.
+  d.embed_scale = std::sqrt(float(d.hidden_size));
 }
 
 // Layers with a window use rope 1, the others rope 0.
@@ -79,15 +81,6 @@ Recipe derive_gemma3_config(const Checkpoint& checkpoint, const Fields& config) 
   d.qkv_bias = d.output_bias = config.boolean_or("attention_bias", false);
   d.attention_scale = float(1.0 / std::sqrt(config.real_or("query_pre_attn_scalar", 1e-6,
                                                            1e9, double(d.head_dim))));
-  // The checkpoint's own type rounds the factor: sqrt(1152) is 34 in bfloat16.
-  const DType stored =
-      checkpoint
-          .require(hf_prefix(checkpoint, "embed_tokens.weight") + "embed_tokens.weight")
-          .view.dtype;
-  const float root = std::sqrt(float(d.hidden_size));
-  d.embed_scale = stored == DType::bf16  ? bf16_to_f32(f32_to_bf16(root))
-                  : stored == DType::f16 ? f16_to_f32(f32_to_f16(root))
-                                         : root;
   d.logit_softcap = float(config.real_or("final_logit_softcapping", 1e-3, 1e6, 0.0));
   config.only("attn_logit_softcapping", nullptr);
   config.only("use_bidirectional_attention", false);
@@ -107,10 +100,6 @@ Recipe derive_gemma3_gguf(const Checkpoint& checkpoint, const Fields& fields) {
   Decoder d = decoder_from_gguf(checkpoint, fields, "gemma3");
   set_common(d);
   d.norm_eps = fields.real("attention.layer_norm_rms_epsilon", 1e-12, 0.1);
-  // GGUF has no key for the type the factor was rounded in; every converter so far wrote
-  // from bfloat16, but the reference for this container takes float32 (architectures.md
-  // 19.1), and so do we.
-  d.embed_scale = std::sqrt(float(d.hidden_size));
   // Scale: head_dim^-1/2, except the 27B size, whose 62 layers take hidden / heads.
   const double scalar = d.n_layers == 62 ? double(d.hidden_size) / d.n_heads : d.head_dim;
   d.attention_scale =
