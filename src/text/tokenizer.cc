@@ -248,8 +248,8 @@ struct StreamDetokenizer::State {
 };
 
 StreamDetokenizer::StreamDetokenizer(const Tokenizer& tokenizer, bool skip_special)
-    : state_(std::make_unique<State>(tokenizer.parts_.get(), skip_special,
-                                     tokenizer.parts_->decoder.start())) {}
+    : state_(new State{tokenizer.parts_.get(), skip_special,
+                       tokenizer.parts_->decoder.start()}) {}
 StreamDetokenizer::~StreamDetokenizer() = default;
 StreamDetokenizer::StreamDetokenizer(StreamDetokenizer&& other) noexcept = default;
 StreamDetokenizer& StreamDetokenizer::operator=(StreamDetokenizer&& other) noexcept =
