@@ -12,7 +12,15 @@ Iterator::Iterator(Run& run, Value source) : run_(&run), source_(std::move(sourc
   }
 }
 
+Iterator Iterator::unchecked(Run& run, Value source) {
+  Iterator iterator;
+  iterator.run_ = &run;
+  iterator.source_ = std::move(source);
+  return iterator;
+}
+
 bool Iterator::next(Value& item) {
+  if (run_ == nullptr) return false;
   run_->step();
   switch (source_.kind()) {
     case Kind::list:
@@ -56,8 +64,11 @@ bool Iterator::next(Value& item) {
     }
     case Kind::generator:
       return generator_next(generator_of(source_), item);
-    default:
+    case Kind::undefined:
+    case Kind::missing:  // an Iterator that was let go of
       return false;
+    default:
+      run_->fail("'{}' object is not iterable", type_name(source_));
   }
 }
 
@@ -79,12 +90,7 @@ Value make_generator(Run& run, const Value& source, const Arguments* inside) {
   const uint32_t depth = depth_around(run, held);
   auto* generator = new Generator;
   generator->depth = depth;
-  try {
-    generator->source = Iterator(run, source);
-  } catch (...) {
-    delete generator;
-    throw;
-  }
+  generator->source = Iterator::unchecked(run, source);
   charge_object(run, *generator, Kind::generator, sizeof(Generator));
   return Value::object(Kind::generator, generator);
 }

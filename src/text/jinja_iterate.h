@@ -19,6 +19,8 @@ class Iterator {
  public:
   Iterator() = default;
   Iterator(Run& run, Value source);  // Error unless is_iterable(source)
+  // For lazy sequences: the first next() throws that Error.
+  static Iterator unchecked(Run& run, Value source);
   bool next(Value& item);
 
  private:
@@ -42,6 +44,7 @@ struct Generator : Object {
 };
 
 // No transform yet.  `inside`: what else the generator will hold.
+// What cannot be walked over is an Error only at the first item, as in Python.
 Value make_generator(Run& run, const Value& source, const Arguments* inside = nullptr);
 Generator& generator_of(const Value& value);
 // One more than the deepest of the values; Error past the limit.

@@ -173,6 +173,11 @@ struct Writer {
         return range(*static_cast<const Range*>(value.as_object()));
       case Kind::name_space:
         return name_space(*static_cast<const Namespace*>(value.as_object()));
+      case Kind::loop: {
+        const int64_t length = loop_length(run, value);
+        const int64_t index = static_cast<const Loop*>(value.as_object())->index0 + 1;
+        return text(fmt::format("<LoopContext {}/{}>", index, length));
+      }
       case Kind::macro:
         return text(macro_repr(value));
       default:
