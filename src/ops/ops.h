@@ -2,8 +2,9 @@
 //
 // Everything a step touches lives in the backend's memory (Buffer), so that a GPU can
 // stand behind this interface: page tables, appends, routing and sampling are ops, and a
-// step reads back nothing but the sampled tokens and the status word.  Shapes stand beside
-// each op; n is the number of token rows.  All activations are float32 rows on the CPU.
+// step reads back nothing but the sampled tokens and the status word.  Shapes stand
+// beside each op; n is the number of token rows.  All activations are float32 rows on the
+// CPU.
 //
 // The row contract (design.md): row t of every op's result depends on row t's own inputs
 // and state alone, bit for bit, whatever n, the number of threads or the chunking.
@@ -73,8 +74,9 @@ struct Rows {
 
 // ---- Weights ------------------------------------------------------------------------
 
-// Where pack() reads a matrix from, row by row: row i of [n_rows, n_cols] in `dtype`'s own
-// layout, or an MLX-style affine matrix when `affine` is set (dtype and row then unused).
+// Where pack() reads a matrix from, row by row: row i of [n_rows, n_cols] in `dtype`'s
+// own layout, or an MLX-style affine matrix when `affine` is set (dtype and row then
+// unused).
 struct WeightRows {
   DType dtype = DType::f32;
   int n_rows = 0;
@@ -138,15 +140,16 @@ struct RopeArgs {
 
 struct AttentionArgs {
   int n_heads = 0;
-  int head_dim = 0;        // of queries and keys; values have the layout's value_dim
-  float scale = 1.0f;      // multiplies q . k
-  int window = 0;          // > 0: keys j with p - j < window only, the own one included
-  float softcap = 0.0f;    // > 0: scores become c * tanh(s / c)
-  Buffer sinks;            // [n_heads] f32, or empty: a logit that takes weight, no value
+  int head_dim = 0;      // of queries and keys; values have the layout's value_dim
+  float scale = 1.0f;    // multiplies q . k
+  int window = 0;        // > 0: keys j with p - j < window only, the own one included
+  float softcap = 0.0f;  // > 0: scores become c * tanh(s / c)
+  Buffer sinks;          // [n_heads] f32, or empty: a logit that takes weight, no value
 };
 
-// Per row of logits, in this order: penalties, bias, temperature, top_k, top_p, min_p, then
-// the largest of logit / temperature + Gumbel noise keyed by (seed, position, token).
+// Per row of logits, in this order: penalties, bias, temperature, top_k, top_p, min_p,
+// then the largest of logit / temperature + Gumbel noise keyed by (seed, position,
+// token).
 struct SamplerArgs {
   float temperature = 0.0f;  // 0: the largest logit, lowest index on ties
   int top_k = 0;             // 0: off
@@ -160,10 +163,11 @@ struct SamplerArgs {
 
 struct SampleRow {
   SamplerArgs args;
-  int position = 0;     // of the token to be chosen
-  Buffer prompt_seen;   // [vocab_size] uint8: 1 where the prompt has the token; may be empty
-  Buffer answer_counts; // [vocab_size] int32: updated with the choice; may be empty
-  Buffer bias;          // [vocab_size] float32 added to the logits; may be empty
+  int position = 0;  // of the token to be chosen
+  Buffer
+      prompt_seen;  // [vocab_size] uint8: 1 where the prompt has the token; may be empty
+  Buffer answer_counts;  // [vocab_size] int32: updated with the choice; may be empty
+  Buffer bias;           // [vocab_size] float32 added to the logits; may be empty
 };
 
 // ---- The interface ------------------------------------------------------------------
@@ -176,8 +180,8 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  virtual std::string name() const = 0;        // "cpu-avx2", as --json's "backend" says
-  virtual int numerics_version() const = 0;    // changes whenever a kernel's bits do
+  virtual std::string name() const = 0;      // "cpu-avx2", as --json's "backend" says
+  virtual int numerics_version() const = 0;  // changes whenever a kernel's bits do
   virtual ActMode act_mode() const = 0;
 
   // Memory.  allocate() throws Error when there is none left; contents start as zero.
@@ -212,20 +216,25 @@ class Ops {
   // out[t] = (x[t] - mean) / sqrt(var + eps) * weight + bias    weight, bias: [width] f32
   virtual void layer_norm(Rows out, Rows x, const Buffer& weight, const Buffer& bias,
                           float eps) = 0;
-  // rms_norm of every head on its own, in place                 x: [n, n_heads * head_dim]
+  // rms_norm of every head on its own, in place                 x: [n, n_heads *
+  // head_dim]
   virtual void head_rms_norm(Rows x, int n_heads, int head_dim, const Buffer& weight,
                              float eps) = 0;
-  // out[t] = w x[t] (+ bias)            x: [n, n_cols], out: [n, n_rows]; bias: [n_rows] f32
+  // out[t] = w x[t] (+ bias)            x: [n, n_cols], out: [n, n_rows]; bias: [n_rows]
+  // f32
   virtual void matmul(Rows out, Rows x, const Weight& w, const Buffer& bias) = 0;
   // cos_sin[t] = cos then sin of positions[t] * inv_freq[i], times factor
-  //                              inv_freq: [rotary_dims / 2] f32, cos_sin: [n, rotary_dims]
+  //                              inv_freq: [rotary_dims / 2] f32, cos_sin: [n,
+  //                              rotary_dims]
   virtual void rope_table(Rows cos_sin, const Buffer& inv_freq, float factor,
                           const Batch& batch) = 0;
-  // Turns the pairs of every head, in place                     x: [n, n_heads * head_dim]
+  // Turns the pairs of every head, in place                     x: [n, n_heads *
+  // head_dim]
   virtual void rope(Rows x, Rows cos_sin, const RopeArgs& args) = 0;
   // Writes each row's key and value into its page   k: [n, n_kv_heads * key_dim], v alike
   virtual void kv_append(const KvPages& kv, Rows k, Rows v, const Batch& batch) = 0;
-  // Causal softmax attention over the pages; a KV head serves n_heads / n_kv_heads queries
+  // Causal softmax attention over the pages; a KV head serves n_heads / n_kv_heads
+  // queries
   //                          q: [n, n_heads * head_dim], out: [n, n_heads * value_dim]
   virtual void attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
                          const AttentionArgs& args) = 0;
@@ -240,10 +249,12 @@ class Ops {
   virtual void gather_rows(Rows out, Rows x, const Buffer& rows) = 0;
   // x = cap * tanh(x / cap)
   virtual void soft_cap(Rows x, float cap) = 0;
-  // If status (one int32) is negative and x holds a value that is not finite: status = tag.
+  // If status (one int32) is negative and x holds a value that is not finite: status =
+  // tag.
   virtual void check_finite(Rows x, const Buffer& status, int tag) = 0;
   // tokens[i] = the choice for logits row i                     tokens: [n] int32
-  virtual void sample(const Buffer& tokens, Rows logits, std::span<const SampleRow> rows) = 0;
+  virtual void sample(const Buffer& tokens, Rows logits,
+                      std::span<const SampleRow> rows) = 0;
 
   virtual const OpsCounters& counters() const = 0;
   virtual void reset_counters() = 0;
@@ -252,7 +263,8 @@ class Ops {
 struct CpuOptions {
   int n_threads = 1;
   ActMode act = ActMode::automatic;
-  std::string isa = "auto";  // "auto", "scalar", "avx2", "neon": refused if the CPU lacks it
+  std::string isa =
+      "auto";  // "auto", "scalar", "avx2", "neon": refused if the CPU lacks it
 };
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options);
 

@@ -32,14 +32,14 @@ class OptionalJson {
     if (error == simdjson::NUMBER_ERROR) {
       // model_max_length is 10^30 in many files, which no machine integer holds: a parser
       // that falls back to doubles writes it anew.
-      const auto loose = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
+      const auto loose =
+          nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
       if (!loose.is_discarded()) {
         text_ = loose.dump();
         error = parser_.parse(text_).get(document);
       }
     }
-    if (error)
-      fail("{}: not JSON: {}", printable(path), simdjson::error_message(error));
+    if (error) fail("{}: not JSON: {}", printable(path), simdjson::error_message(error));
     root_.emplace(document, printable(path) + ":");
   }
   const JsonField* root() const { return root_ ? &*root_ : nullptr; }

@@ -56,25 +56,26 @@ TEST(TokenizerJson, RefusesByName) {
   EXPECT_THAT(with("/pre_tokenizer", R"j({"type": "Sequence", "pretokenizers": [
                    {"type": "Whitespace"}, {"type": "Guess"}]})j"),
               HasSubstr("pre_tokenizer.pretokenizers[1].type: \"Guess\""));
-  EXPECT_THAT(with("/pre_tokenizer", R"j({"type": "Split", "pattern": {"Regex": "(?<n>a)"},
+  EXPECT_THAT(
+      with("/pre_tokenizer", R"j({"type": "Split", "pattern": {"Regex": "(?<n>a)"},
                    "behavior": "Isolated"})j"),
-              HasSubstr("a named group"));
-EXPECT_THAT(with("/pre_tokenizer", R"j({"type": "Split", "pattern": {"Regex": "(a"},
+      HasSubstr("a named group"));
+  EXPECT_THAT(with("/pre_tokenizer", R"j({"type": "Split", "pattern": {"Regex": "(a"},
                    "behavior": "Isolated"})j"),
-            HasSubstr("without ')'"));
-EXPECT_THAT(with("/pre_tokenizer", R"j({"type": "Split", "pattern": {"String": ""},
+              HasSubstr("without ')'"));
+  EXPECT_THAT(with("/pre_tokenizer", R"j({"type": "Split", "pattern": {"String": ""},
                    "behavior": "Isolated"})j"),
-            HasSubstr("an empty pattern"));
-EXPECT_THAT(with("/pre_tokenizer", R"j({"type": "Split", "pattern": {"String": "a"},
+              HasSubstr("an empty pattern"));
+  EXPECT_THAT(with("/pre_tokenizer", R"j({"type": "Split", "pattern": {"String": "a"},
                    "behavior": "Sideways"})j"),
-            HasSubstr("behavior: \"Sideways\""));
-EXPECT_THAT(with("/normalizer", R"j({"type": "Precompiled"})j"),
-            HasSubstr("\"Precompiled\""));
-EXPECT_THAT(with("/decoder", R"j({"type": "WordPiece"})j"), HasSubstr("\"WordPiece\""));
-EXPECT_THAT(with("/post_processor", R"j({"type": "Other"})j"), HasSubstr("\"Other\""));
-EXPECT_THAT(with("/post_processor", R"j({"type": "TemplateProcessing", "single":
+              HasSubstr("behavior: \"Sideways\""));
+  EXPECT_THAT(with("/normalizer", R"j({"type": "Precompiled"})j"),
+              HasSubstr("\"Precompiled\""));
+  EXPECT_THAT(with("/decoder", R"j({"type": "WordPiece"})j"), HasSubstr("\"WordPiece\""));
+  EXPECT_THAT(with("/post_processor", R"j({"type": "Other"})j"), HasSubstr("\"Other\""));
+  EXPECT_THAT(with("/post_processor", R"j({"type": "TemplateProcessing", "single":
                    [{"SpecialToken": {"id": "<x>"}}], "special_tokens": {}})j"),
-            HasSubstr("\"<x>\" is missing"));
+              HasSubstr("\"<x>\" is missing"));
 }
 
 TEST(TokenizerJson, AnUnknownTokenThatIsMissingIsAnErrorWhenNeeded) {
@@ -180,8 +181,8 @@ TEST(LongRuns, UnknownPatternsNeedNoStackEither) {
       R"j({"type": "Split", "behavior": "Isolated", "invert": false,
           "pattern": {"Regex": "(?:a|b)+c|(?:[ab][^x])*|\\s+(?!\\S)"}})j");
   const Tokenizer tokenizer = Tokenizer::from_json(json.dump(), "t.json");
-const std::string text(size_t(kLongRun), 'a');
-EXPECT_EQ(run_on_small_stack(tokenizer, text).n_ids, size_t(kLongRun));
+  const std::string text(size_t(kLongRun), 'a');
+  EXPECT_EQ(run_on_small_stack(tokenizer, text).n_ids, size_t(kLongRun));
 }
 
 }  // namespace
