@@ -5,9 +5,8 @@
 bar() {
   local done total marks
   if [ ! -t 2 ]; then
-    echo "$1 ..." >&2
-    cat >/dev/null
-    return
+    read -r done && echo "$1 ..." >&2 && cat >/dev/null
+    return 0
   fi
   while read -r done total; do
     [ "${total:-0}" -gt 0 ] || continue
