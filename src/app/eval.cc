@@ -100,8 +100,8 @@ int eval_logits(const EvalFlags& flags) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     engine.check_tokens(prompts[i]);
     if (int(prompts[i].size()) > engine.context())
-      fail("prompt {} is {} tokens, wanted at most {} (the context; -c sets it)", i,
-           prompts[i].size(), engine.context());
+      fail_usage("prompt {} is {} tokens, wanted at most {} (the context; -c sets it)", i,
+                 prompts[i].size(), engine.context());
     Sequence sequence = engine.new_sequence();
     engine.evaluate(sequence, prompts[i], records[i].sink(flags.hidden || reference));
     entries.push_back(

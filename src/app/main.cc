@@ -56,6 +56,14 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return kUsage;
 }
 
+// Of a flag given twice the last one counts, so that an alias can be overridden.
+void take_last(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() == 1)
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  for (CLI::App* command : app.get_subcommands({})) take_last(*command);
+}
+
 int run_main(int argc, char** argv) {
   CLI::App app("Ingot runs large language models on this machine.", "ingot");
   app.set_version_flag("--version", std::string("ingot ") + INGOT_VERSION);
@@ -70,6 +78,7 @@ int run_main(int argc, char** argv) {
   add_text(app, action);
   add_eval(app, action);
   add_unbuilt_commands(app, action);
+  take_last(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

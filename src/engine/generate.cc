@@ -113,8 +113,8 @@ Generation generate(Engine& engine, Sequence& sequence, const Tokenizer* tokeniz
   for (const std::string& stop : options.stop_strings)
     if (stop.empty()) fail_usage("a stop string is empty, wanted at least one letter");
   if (int(prompt.size()) > engine.context())
-    fail("the prompt is {} tokens, wanted at most {} (the context; -c sets it)",
-         prompt.size(), engine.context());
+    fail_usage("the prompt is {} tokens, wanted at most {} (the context; -c sets it)",
+               prompt.size(), engine.context());
 
   Generation out;
   Sampler sampler(*engine.model().ops, engine.model().recipe.vocab_size, options.sampler);
