@@ -290,13 +290,18 @@ void CpuOps::attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
   CHECK(q.n_rows == batch.n_tokens && out.n_rows == batch.n_tokens);
   CHECK(args.head_dim == l.key_dim && args.n_heads % l.n_kv_heads == 0);
   CHECK(q.width == args.n_heads * l.key_dim && out.width == args.n_heads * l.value_dim);
+  if (q.n_rows == 0) return;
   // Rows that share widened keys; fewer when there are threads to feed.
   const int n_items = q.n_rows * l.n_kv_heads;
   const int block = std::clamp(n_items / (4 * pool_.n_threads()), 1, kRowsPerItem);
   const int n_blocks = (q.n_rows + block - 1) / block;
   grow_attention_scratch(scratch_floats(l, block * (args.n_heads / l.n_kv_heads)));
   const int32_t* sequences = host<const int32_t>(batch.sequences);
-  pool_.parallel_for(n_blocks * l.n_kv_heads, 1, [&](WorkRange range) {
+  const int n_keys = host<const int32_t>(batch.positions)[q.n_rows - 1] + 1;
+  const int64_t products = int64_t{block} * (args.n_heads / l.n_kv_heads) *
+                           (args.window > 0 ? std::min(args.window, n_keys) : n_keys) *
+                           (l.key_dim + l.value_dim);
+  pool_.parallel_for(n_blocks * l.n_kv_heads, grain_of(products), [&](WorkRange range) {
     Work w = make_work(kernels_, parts, args, host<std::byte>(kv.pages), block,
                        host<float>(scratch_[size_t(range.thread)].attention.buffer()));
     for (int item = range.begin; item < range.end; ++item) {

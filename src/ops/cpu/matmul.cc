@@ -112,7 +112,8 @@ void CpuOps::matmul(Rows out, Rows x, const Weight& w, const Buffer& bias) {
                         size_t(x.n_rows));
     });
   const float* biases = bias.data == nullptr ? nullptr : host<const float>(bias);
-  pool_.parallel_for(weight.n_tiles, 1, [&](WorkRange range) {
+  const int grain = grain_of(int64_t{kTileRows} * weight.n_cols * x.n_rows);
+  pool_.parallel_for(weight.n_tiles, grain, [&](WorkRange range) {
     matmul_tiles(weight, out, x, biases, range);
   });
   const int passes = (x.n_rows + kPassTokens - 1) / kPassTokens;
