@@ -126,6 +126,9 @@ def test_each_write_that_fails(ingot, tmp_path, gguf_hub, job, error):
             if done.returncode == 0:
                 break
             n_failed += 1
+            if "standard output" in done.stderr:  # only its name could not be told: it is whole
+                assert len(store.names()) == 1, (call, n)
+                continue
             assert store.names() == [], (call, n)
             assert store.run(*arguments, hub=gguf_hub).returncode == 0
             assert len(store.names()) == 1
