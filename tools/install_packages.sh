@@ -24,7 +24,7 @@ BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config libfmt-dev nlohmann-json
 # What the tests need besides.
 CHECK_PACKAGES="git libgtest-dev libgmock-dev googletest clang-14 clang-format-14
   clang-tidy-14 libclang-rt-14-dev llvm-14 g++-aarch64-linux-gnu qemu-user-static
-  python3 python3-venv xz-utils binutils"
+  python3 python3-venv xz-utils binutils strace mount"
 
 # Names of those that are not installed.
 missing_packages() {
