@@ -161,7 +161,8 @@ TEST(Dequantize, MatchesTheSpecificationsVectors) {
 
 TEST(Dequantize, MatchesTheSpecificationsIq1MVector) {
   std::vector<std::byte> group = spec_group(DType::iq1_m);
-  for (size_t at : {49, 51, 53}) group[at] &= std::byte{0x0f};
+  for (const size_t at : {size_t{49}, size_t{51}, size_t{53}})
+    group[at] &= std::byte{0x0f};
   group[55] = (group[55] & std::byte{0x0f}) | std::byte{0x20};
   std::vector<float> values(256);
   dequantize_row(DType::iq1_m, group.data(), values);
