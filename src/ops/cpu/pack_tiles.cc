@@ -161,7 +161,8 @@ void pack_affine_rows(WeightSegment& s, const AffineMatrix& m) {
     for (int g = 0; g < s.n_cols / kGroupCols; ++g) {
       uint8_t group[kGroupCols];
       for (int c = 0; c < kGroupCols; ++c)
-        group[c] = uint8_t(codes[size_t(g * kGroupCols + c)] ^ (l.bits == 8 ? 128 : 0));
+        group[c] =
+            uint8_t(codes[size_t(g) * kGroupCols + size_t(c)] ^ (l.bits == 8 ? 128 : 0));
       put_codes(l, group, int(r), tile_of(s, row) + l.group_at(g) + l.scale_bytes());
     }
     for (int i = 0; i < m.groups_per_row(); ++i) {

@@ -188,7 +188,7 @@ void read_tile_row(const WeightSegment& s, int row, std::span<float> out) {
       const int code = (s.format.range == CodeRange::s8 ? int(int8_t(byte)) : int(byte)) +
                        s.format.zero;
       const float value = group.scale[h][r] * float(code);
-      out[size_t(g0 * kGroupCols + i)] =
+      out[size_t(g0) * kGroupCols + size_t(i)] =
           s.format.offsets ? value + group.offset[h][r] : value;
     }
   }
@@ -244,7 +244,7 @@ size_t read_row(const Kernels& kernels, const PackedWeight& weight, int row,
     const int n = std::min(kChunkCols, s.n_cols - c0);
     tile_values(kernels, s, local / kTileRows, c0, n, values);
     for (int c = 0; c < n; ++c)
-      out[size_t(c0 + c)] = values[c * kTileRows + local % kTileRows];
+      out[size_t(c0) + size_t(c)] = values[c * kTileRows + local % kTileRows];
   }
   return s.tile_bytes / kTileRows;
 }
