@@ -37,13 +37,13 @@ Perplexity perplexity(Engine& engine, std::span<const int> tokens, int window,
       for (int r = 0; r < n_rows && first + r + 1 < window; ++r) {
         const std::span<const float> logits(rows + size_t(r) * size_t(width),
                                             size_t(width));
-        total += negative_log_likelihood(logits, part[size_t(first + r + 1)]);
+        total += negative_log_likelihood(logits, part[size_t(first) + size_t(r) + 1]);
         ++out.n_tokens;
       }
     };
     Sequence sequence = engine.new_sequence();
     engine.evaluate(sequence, fed, sink);
-    bar.update(uint64_t(w + 1));
+    bar.update(uint64_t(w) + 1);
   }
   out.nll = total / out.n_tokens;
   out.perplexity = std::exp(out.nll);
