@@ -179,11 +179,8 @@ std::vector<int> encode_chat(const TextParts& text, const nlohmann::ordered_json
       plain.push_back({rendered.size(), rendered.size() + segment.text.size()});
     rendered += segment.text;
   }
-  if (!prompt.guarded)
-    log_info("this chat template inspects content: markers in it count");
   const Tokenizer& tokenizer = *text.tokenizer;
-  std::vector<int> ids = tokenizer.encode(
-      rendered, {.plain = prompt.guarded ? plain : std::vector<TextRange>{}});
+  std::vector<int> ids = tokenizer.encode(rendered, {.plain = plain});
   // One begin-of-text: the template's own, else the tokenizer's.
   if (tokenizer.adds_bos() && tokenizer.bos_id() &&
       (ids.empty() || ids.front() != *tokenizer.bos_id()))

@@ -102,7 +102,6 @@ std::string render_chat(const ChatTemplate& chat_template,
 // The same text, cut into what the template wrote and what the request brought.
 struct GuardedPrompt {
   std::vector<PromptSegment> segments;  // joined: exactly render_chat()'s text
-  bool guarded = true;                  // false: who wrote what is not known
 };
 GuardedPrompt render_chat_guarded(const ChatTemplate& chat_template,
                                   const nlohmann::ordered_json& request,
