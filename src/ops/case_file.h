@@ -64,10 +64,12 @@ class CaseFile {
 };
 
 // Names the case in the messages of the tests inside.
+// NOLINTBEGIN(bugprone-macro-parentheses): `one` is a name to declare
 #define INGOT_FOR_CASES(op_name, one)  \
   const CaseFile file(op_name);        \
   ASSERT_FALSE(file.cases().empty());  \
   for (const Case& one : file.cases()) \
     if (SCOPED_TRACE(one.name()); true)
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace ingot

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -64,7 +63,7 @@ void bench(Ops& ops, const WeightKind& kind, double bandwidth, int n_threads) {
 
 int main(int argc, char** argv) {
   using namespace ingot;
-  const int n_threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  const int n_threads = argc > 1 ? std::stoi(argv[1]) : 1;
   std::vector<std::string> names = {"q8_0", "q5_0", "q4_0", "q4_1", "q4_k",
                                     "q6_k", "f32",  "f16",  "bf16"};
   if (argc > 2) names.assign(argv + 2, argv + argc);

@@ -75,7 +75,8 @@ class TestRows {
     std::vector<float> all = download();
     for (int t = 0; t < n_rows; ++t)
       for (int i = 0; i < width; ++i)
-        all[size_t(t * stride_ + i)] = values[size_t(t * width + i)];
+        all[size_t(t) * size_t(stride_) + size_t(i)] =
+            values[size_t(t) * size_t(width) + size_t(i)];
     ops.upload(memory_.buffer(), all.data(), all.size() * sizeof(float));
   }
   // [n_rows * width]; fails the test when a column beyond `width` changed.
@@ -84,7 +85,7 @@ class TestRows {
     std::vector<float> used;
     for (int t = 0; t <= rows.n_rows; ++t)
       for (int i = 0; i < stride_; ++i) {
-        const float v = all[size_t(t * stride_ + i)];
+        const float v = all[size_t(t) * size_t(stride_) + size_t(i)];
         if (t < rows.n_rows && i < rows.width)
           used.push_back(v);
         else
