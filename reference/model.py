@@ -1,27 +1,32 @@
-"""A Hugging Face directory to logits: gpt2, llama, mistral, qwen2, qwen3, gemma3 (text).
+"""A Hugging Face directory to logits, whole sequences, no cache.
 
-Whole sequences, no cache.  architectures.md sections 3 to 6 and 9.
+Which family does what: architectures.md 3 to 16, architectures-more.md 3 to 6.  The parts of a
+layer are in attention.py, linear_attention.py, latent_attention.py and experts.py; the head
+that drafts in mtp.py.
 """
 import json
 import pathlib
 
 import numpy as np
 
-from reference import ops, tensors
+from reference import latent_attention, ops, tensors
+from reference.attention import attention, layer_types, rotates
+from reference.experts import feed_forward, mlp
+from reference.linear_attention import linear_attention
+
+# Norm weights are stored as what is added to one (9, 11.2), but for linear_attn.norm.
+ZERO_CENTRED = {"gemma3_text", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"}
 
 
 class Model:
     """Weights in float64 and the config as stored.  `ops` may be replaced by a module with a
-    broken op: that is how tests show that a check bites."""
+    broken op: that is how tests show that a check bites.  `context`: what the model is loaded
+    for, where its frequencies depend on it; None: the length of what it is given."""
 
-    def __init__(self, directory, ops=ops):
+    def __init__(self, directory, ops=ops, context=None):
         directory = pathlib.Path(directory)
-        stored, _ = tensors.load(directory / "model.safetensors")
-        weights = {
-            name.removeprefix("transformer.").removeprefix("model."): value.astype(np.float64)
-            for name, value in stored.items()
-        }
-        self.set(json.loads((directory / "config.json").read_text()), weights, ops)
+        weights, _ = tensors.load(directory / "model.safetensors")
+        self.set(json.loads((directory / "config.json").read_text()), named(weights), ops, context)
 
     @classmethod
     def of(cls, config, weights, ops=ops):
@@ -30,15 +35,17 @@ class Model:
         model.set(config, weights, ops)
         return model
 
-    def set(self, config, weights, ops):
-        self.config, self.weights, self.ops = config, weights, ops
-        kind = config["model_type"]
+    def set(self, config, weights, ops, context=None):
+        self.config = config | config.get("text_config", {})  # of multimodal checkpoints (1.4)
+        self.weights, self.ops, self.context = weights, ops, context
+        kind = self.config["model_type"]
         if kind not in FORWARD:
             raise ValueError(f"model_type '{kind}' has no reference")
         self.forward_rows = FORWARD[kind]
 
     def hidden_states(self, tokens):
         """[embeddings, after layer 0, ..., after the last layer and the final norm]"""
+        self.selection = None  # of keys, by the last layer that chose any
         return self.forward_rows(self, np.asarray(tokens))
 
     def logits(self, hidden):
@@ -74,8 +81,38 @@ class Model:
         return self.ops.rms_norm(x, self.norm_weight(weight), self.config["rms_norm_eps"])
 
     def norm_weight(self, weight):
-        """gemma3 stores its norms zero-centred (9)."""
-        return 1 + weight if self.config["model_type"] == "gemma3_text" else weight
+        return 1 + weight if self.config["model_type"] in ZERO_CENTRED else weight
+
+    # ---- layers ------------------------------------------------------------------------------
+
+    def layer(self, x, p, kind, turn=True):
+        """One layer with a norm before each half; p: the prefix of its weights."""
+        x = self.ops.add(x, self.mix(self.norm(x, p + "input_layernorm"), p, kind, turn))
+        return self.ops.add(x, feed_forward(self, self.norm(x, p + "post_attention_layernorm"), p))
+
+    def mix(self, x, p, kind, turn=True):
+        """What lets a token see those before it."""
+        positions = np.arange(len(x))
+        if kind == "linear_attention":
+            return linear_attention(self, x, p + "linear_attn.")
+        if "kv_lora_rank" in self.config:
+            out, self.selection = latent_attention.attention(
+                self, x, p + "self_attn.", positions, self.selection)
+            return out
+        return attention(self, x, p + "self_attn.", kind, positions, turn)
+
+
+def named(weights):
+    """Float64 weights by their names without the prefixes that not every checkpoint has."""
+    out = {}
+    for name, value in weights.items():
+        for prefix in ("transformer.", "model.language_model.", "model."):
+            if name.startswith(prefix):
+                name = name[len(prefix):]
+                break
+        if not name.startswith("visual."):
+            out[name] = value.astype(np.float64)
+    return out
 
 
 def gpt2(model, tokens):
@@ -97,97 +134,26 @@ def gpt2(model, tokens):
     return states
 
 
-def rope_of(config, layer_type):
-    """Base and scaling of a layer, from the shapes in which configs store them (1.4)."""
-    rope = config.get("rope_parameters") or {}
-    if layer_type in rope:
-        rope = rope[layer_type]
-    if not rope:  # transformers 4 wrote these at the top
-        rope = {"rope_theta": config.get("rope_theta", 10000.0), **(config.get("rope_scaling") or {})}
-        if layer_type == "sliding_attention" and "rope_local_base_freq" in config:
-            rope = {"rope_theta": config["rope_local_base_freq"]}
-    return rope
+def decoder(model, tokens):
+    """Most families: a norm before each half of a layer."""
+    x = model.ops.embed(model.w("embed_tokens.weight"), tokens)
+    states = [x]
+    for i, kind in enumerate(layer_types(model.config)):
+        x = model.layer(x, f"layers.{i}.", kind, rotates(model.config, i))
+        states.append(x)
+    states[-1] = model.norm(x, "norm")
+    return states
 
 
-def inv_freq(model, layer_type, head_dim):
-    """float32 frequencies and the factor on cos and sin (2.2)."""
-    c, o = model.config, model.ops
-    rope = rope_of(c, layer_type)
-    base = rope.get("rope_theta", c.get("rope_theta", 10000.0))
-    inv, factor = o.inv_freq_default(base, head_dim), 1.0
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    original = rope.get("original_max_position_embeddings", c.get("max_position_embeddings"))
-    if kind == "linear":
-        inv = o.inv_freq_linear(inv, rope["factor"])
-    elif kind == "llama3":
-        inv = o.inv_freq_llama3(inv, rope["factor"], rope["low_freq_factor"],
-                                rope["high_freq_factor"], original)
-    elif kind == "yarn":
-        inv = o.inv_freq_yarn(inv, base, head_dim, rope["factor"], original,
-                              rope.get("beta_fast") or 32.0, rope.get("beta_slow") or 1.0,
-                              rope.get("truncate", True))
-        factor = rope.get("attention_factor") or o.yarn_attention_factor(
-            rope["factor"], rope.get("mscale") or 0.0, rope.get("mscale_all_dim") or 0.0)
-    elif kind != "default":
-        raise ValueError(f"rope type '{kind}' has no reference")
-    return inv, factor
-
-
-def layer_types(config):
-    """Which layers look through a window: layer_types, or each family's older keys."""
-    n = config["num_hidden_layers"]
-    if config.get("layer_types"):
-        return config["layer_types"]
-    kind = config["model_type"]
-    sliding = [False] * n
-    if kind == "mistral":
-        sliding = [config.get("sliding_window") is not None] * n
-    elif kind == "gemma3_text":
-        pattern = config.get("sliding_window_pattern", 6)
-        sliding = [(i + 1) % pattern != 0 for i in range(n)]
-    elif config.get("use_sliding_window"):
-        sliding = [i >= config["max_window_layers"] for i in range(n)]
-    return ["sliding_attention" if s else "full_attention" for s in sliding]
-
-
-def attention_part(model, x, i, layer_type):
-    c, o = model.config, model.ops
-    heads = c["num_attention_heads"]
-    kv_heads = c.get("num_key_value_heads") or heads
-    head_dim = c.get("head_dim") or c["hidden_size"] // heads
-    p = f"layers.{i}.self_attn."
-    q, k, v = (model.linear(x, p + name) for name in ("q_proj", "k_proj", "v_proj"))
-    if p + "q_norm.weight" in model.weights:
-        eps = c["rms_norm_eps"]
-        q = o.head_rms_norm(q, heads, model.norm_weight(model.w(p + "q_norm.weight")), eps)
-        k = o.head_rms_norm(k, kv_heads, model.norm_weight(model.w(p + "k_norm.weight")), eps)
-    positions = np.arange(len(x))
-    frequencies, factor = inv_freq(model, layer_type, head_dim)
-    table = o.rope_table(positions, frequencies, factor)
-    q, k = o.rope(q, table, heads), o.rope(k, table, kv_heads)
-    scale = c.get("query_pre_attn_scalar", head_dim) ** -0.5
-    window = c["sliding_window"] if layer_type == "sliding_attention" else 0
-    mixed = o.attention(q, k, v, positions, positions, heads, kv_heads, scale, window,
-                        c.get("attn_logit_softcapping") or 0.0)
-    return model.linear(mixed, p + "o_proj")
-
-
-def mlp_part(model, x, i, kind):
-    p = f"layers.{i}.mlp."
-    gate_up = np.concatenate([model.linear(x, p + "gate_proj"), model.linear(x, p + "up_proj")], axis=1)
-    return model.linear(model.ops.gated_activation(gate_up, kind), p + "down_proj")
-
-
-def llama(model, tokens):
-    """llama, mistral, qwen2, qwen3: norm before each half, SwiGLU."""
+def olmo3(model, tokens):
+    """A norm after each half; the halves read the residual stream as it is (more 5)."""
     o = model.ops
     x = o.embed(model.w("embed_tokens.weight"), tokens)
     states = [x]
-    for i, layer_type in enumerate(layer_types(model.config)):
-        h = model.norm(x, f"layers.{i}.input_layernorm")
-        x = o.add(x, attention_part(model, h, i, layer_type))
-        h = model.norm(x, f"layers.{i}.post_attention_layernorm")
-        x = o.add(x, mlp_part(model, h, i, "silu"))
+    for i, kind in enumerate(layer_types(model.config)):
+        p = f"layers.{i}."
+        x = o.add(x, model.norm(model.mix(x, p, kind), p + "post_attention_layernorm"))
+        x = o.add(x, model.norm(mlp(model, x, p + "mlp."), p + "post_feedforward_layernorm"))
         states.append(x)
     states[-1] = model.norm(x, "norm")
     return states
@@ -199,16 +165,19 @@ def gemma3(model, tokens):
     o, c = model.ops, model.config
     x = o.embed(model.w("embed_tokens.weight"), tokens, np.float32(c["hidden_size"] ** 0.5))
     states = [x]
-    for i, layer_type in enumerate(layer_types(c)):
+    for i, kind in enumerate(layer_types(c)):
         p = f"layers.{i}."
-        h = attention_part(model, model.norm(x, p + "input_layernorm"), i, layer_type)
+        h = model.mix(model.norm(x, p + "input_layernorm"), p, kind)
         x = o.add(x, model.norm(h, p + "post_attention_layernorm"))
-        h = mlp_part(model, model.norm(x, p + "pre_feedforward_layernorm"), i, "gelu_tanh")
+        h = mlp(model, model.norm(x, p + "pre_feedforward_layernorm"), p + "mlp.", "gelu_tanh")
         x = o.add(x, model.norm(h, p + "post_feedforward_layernorm"))
         states.append(x)
     states[-1] = model.norm(x, "norm")
     return states
 
 
-FORWARD = {"gpt2": gpt2, "llama": llama, "mistral": llama, "qwen2": llama, "qwen3": llama,
-           "gemma3_text": gemma3}
+FORWARD = dict.fromkeys(
+    ["llama", "mistral", "qwen2", "qwen3", "smollm3", "phi3", "qwen3_moe", "mixtral", "gpt_oss",
+     "glm4_moe", "minimax_m2", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "deepseek_v3",
+     "deepseek_v32", "glm_moe_dsa"], decoder) | {
+         "gpt2": gpt2, "gemma3_text": gemma3, "olmo3": olmo3}

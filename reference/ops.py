@@ -7,6 +7,11 @@ import math
 
 import numpy as np
 
+from reference.activations import *  # noqa: F403
+from reference.activations import activation, sigmoid, softmax
+from reference.delta_rule import *  # noqa: F403
+from reference.routing import *  # noqa: F403
+
 PAGE_TOKENS = 64
 
 
@@ -46,18 +51,21 @@ def add(x, h):
     return x + h
 
 
+def add_gated(x, h, gate):
+    """gate: [n, 1], before the sigmoid"""
+    return x + sigmoid(gate) * h
+
+
+def multiply_activation(x, gate, kind):
+    return x * activation(gate, kind)
+
+
 def gather_rows(x, rows):
     return x[rows]
 
 
 def soft_cap(x, cap):
     return cap * np.tanh(x / cap)
-
-
-def softmax(x):
-    """Over the last axis; -inf takes no part."""
-    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
-    return e / np.sum(e, axis=-1, keepdims=True)
 
 
 def check_finite(x):
@@ -87,35 +95,6 @@ def quantized_rows(x, run=32):
     """What a quantised weight meets in --act auto on the CPU: the values of quantize_rows."""
     codes, d = quantize_rows(x, run)
     return codes * np.repeat(d, run, axis=-1)
-
-
-# ---- activations -------------------------------------------------------------------------------
-
-
-def silu(x):
-    return x / (1 + np.exp(-x))
-
-
-def gelu_tanh(x):
-    """gelu_pytorch_tanh, and gpt2's gelu_new: the same formula in exact arithmetic (3)."""
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-def gelu_erf(x):
-    return 0.5 * x * (1 + np.vectorize(math.erf, otypes=[np.float64])(x / math.sqrt(2)))
-
-
-ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu_tanh, "gelu_erf": gelu_erf}
-
-
-def activation(x, kind):
-    return ACTIVATIONS[kind](x)
-
-
-def gated_activation(gate_up, kind):
-    """act(gate) * up; gate_up: [n, 2 * width], gate first (2.5)"""
-    gate, up = np.split(gate_up, 2, axis=-1)
-    return activation(gate, kind) * up
 
 
 # ---- rope --------------------------------------------------------------------------------------
@@ -167,9 +146,11 @@ def yarn_attention_factor(factor, mscale=0.0, mscale_all_dim=0.0):
     return g(mscale) / g(mscale_all_dim) if mscale and mscale_all_dim else g(1.0)
 
 
-def inv_freq_longrope(inv, factors):
-    """factors: the config's short_factor or long_factor, one a pair."""
-    return inv / np.asarray(factors, F32)
+def inv_freq_longrope(base, rotary_dims, factors):
+    """factors: the config's short_factor or long_factor, one a pair.  They stretch the wave, and
+    one is divided by that: dividing the frequency instead moved long_longrope by 7e-3."""
+    wave = F32(base) ** (np.arange(0, rotary_dims, 2, dtype=F32) / F32(rotary_dims))
+    return F32(1) / (np.asarray(factors, F32) * wave)
 
 
 def longrope_attention_factor(max_positions, original):
@@ -185,12 +166,12 @@ def rope_table(positions, inv_freq, factor=1.0):
     return np.concatenate([np.cos(angle), np.sin(angle)], axis=1) * factor
 
 
-def rope(x, cos_sin, n_heads, pairing="half_split"):
-    """Turns the first rotary_dims of every head; x: [n, n_heads * head_dim]"""
+def rope(x, cos_sin, n_heads, pairing="half_split", first=0):
+    """Turns rotary_dims of every head, from `first` on; x: [n, n_heads * head_dim]"""
     n, rotary_dims = cos_sin.shape
     cos, sin = (part[:, None, :] for part in np.split(cos_sin, 2, axis=1))
     out = heads_of(x, n_heads).copy()
-    turned = out[:, :, :rotary_dims]
+    turned = out[:, :, first : first + rotary_dims]
     if pairing == "half_split":
         a, b = turned[:, :, : rotary_dims // 2], turned[:, :, rotary_dims // 2 :]
     else:
@@ -218,11 +199,12 @@ def stored_kv(x, kv_type, n_kv_heads):
 
 
 def attention(q, k, v, positions, key_positions, n_heads, n_kv_heads, scale, window=0, softcap=0.0,
-              sinks=None):
+              sinks=None, selection=None):
     """One sequence.  q: [n, n_heads * head_dim], k, v: [m, n_kv_heads * dim] (2.3, 2.4).
 
     Row t sees the keys j with key_positions[j] <= positions[t] and, under a window, with
-    positions[t] - key_positions[j] < window.  A sink is one more logit a head, without value."""
+    positions[t] - key_positions[j] < window, and where selection [n, m] is given, true there.  A
+    sink is one more logit a head, without value."""
     n, m = len(q), len(k)
     q = heads_of(q, n_heads)
     group = n_heads // n_kv_heads
@@ -232,7 +214,9 @@ def attention(q, k, v, positions, key_positions, n_heads, n_kv_heads, scale, win
     visible = distance >= 0
     if window > 0:
         visible &= distance < window
-    scores = np.einsum("thd,jhd->htj", q, k) * scale
+    if selection is not None:
+        visible &= selection
+    scores = np.matmul(q.transpose(1, 0, 2), k.transpose(1, 2, 0)) * scale  # [n_heads, n, m]
     if softcap > 0:
         scores = soft_cap(scores, softcap)
     scores = np.where(visible[None], scores, -np.inf)
@@ -240,7 +224,8 @@ def attention(q, k, v, positions, key_positions, n_heads, n_kv_heads, scale, win
         sink = np.broadcast_to(sinks[:, None, None], (n_heads, n, 1))
         scores = np.concatenate([scores, sink], axis=2)
     weights = softmax(scores)[:, :, :m]
-    return np.einsum("htj,jhd->thd", weights, v).reshape(n, n_heads * v.shape[2])
+    mixed = np.matmul(weights, v.transpose(1, 0, 2)).transpose(1, 0, 2)
+    return mixed.reshape(n, n_heads * v.shape[2])
 
 
 # ---- sampling ----------------------------------------------------------------------------------

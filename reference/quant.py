@@ -330,3 +330,15 @@ def mlx_fp(mode, weight, scales):
     codes = mlx_codes(weight, bits)
     values = E2M1[codes] if bits == 4 else e4m3(codes)
     return np.repeat(e4m3(scales) if mode == "nvfp4" else e8m0(scales), group, axis=-1) * values
+
+
+# ---- gpt-oss -----------------------------------------------------------------------------------
+
+
+def mxfp4_blocks(blocks, scales):
+    """[..., rows, cols]: blocks uint8 [..., rows, cols / 32, 16] hold value 2j in the low half of
+    byte j and 2j + 1 in the high one; scales uint8 [..., rows, cols / 32] (architectures.md 10)."""
+    blocks = np.asarray(blocks).astype(np.uint8)
+    codes = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-1], 32)
+    values = E2M1[codes] * e8m0(np.asarray(scales))[..., None]
+    return values.reshape(*blocks.shape[:-2], -1)
