@@ -71,12 +71,13 @@ def normed(model, x, n_heads, name):
 
 
 def attend(model, q, k, v, positions, *rest, selection=None, **more):
-    """ops.attention, some rows of queries at a time."""
+    """ops.attention, some rows of queries at a time, without keys that come after all of them."""
     out = []
     for at in range(0, len(q), QUERIES_AT_ONCE):
-        rows = slice(at, at + QUERIES_AT_ONCE)
-        some = {} if selection is None else {"selection": selection[rows]}
-        out.append(model.ops.attention(q[rows], k, v, positions[rows], positions, *rest, **some, **more))
+        rows, seen = slice(at, at + QUERIES_AT_ONCE), slice(at + QUERIES_AT_ONCE)
+        some = {} if selection is None else {"selection": selection[rows, seen]}
+        out.append(model.ops.attention(q[rows], k[seen], v[seen], positions[rows], positions[seen],
+                                       *rest, **some, **more))
     return np.concatenate(out)
 
 

@@ -2,7 +2,8 @@
 
 One directory a model: config.json, model.safetensors and golden.safetensors (transformers
 5.17, fp32, eager attention).  Prompts p0, p1, p2 have 5, 33 and 100 tokens; keys are
-p<i>.ids, .logits (p2: the last 4 rows), .greedy [32], .greedy_gap, and p1.hidden0 ... 4.
+p<i>.ids, .logits (p2: the last 4 rows), .greedy [32], .greedy_gap, and p1.hidden0 ... 4; of
+qwen3_5_mtp also p1.mtp.logits, .draft and .draft_logits.
 """
 import pathlib
 import tarfile
@@ -10,32 +11,47 @@ import tarfile
 from reference import tensors
 
 ARCHIVE = pathlib.Path(__file__).parents[1] / "tests" / "data" / "fixtures.tar.xz"
+# What the program runs: a family joins every test of it by standing here.
 NAMES = ["gpt2", "llama", "llama3_rope", "mistral", "qwen2", "qwen3", "gemma3"]
+# What the reference runs: all of the archive.
+REFERENCE_NAMES = NAMES + [
+    "qwen3_moe", "mixtral", "gpt_oss", "glm4_moe", "minimax_m2", "qwen3_next", "qwen3_5",
+    "qwen3_5_moe", "qwen3_5_mtp", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "olmo3", "smollm3"]
+DELTA_RULE = ["qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_mtp"]
 N_PROMPTS = 3
 N_GREEDY = 32
 
 # The models' own float32 noise is at most 7e-5 (golden.json); three programs that each carry
 # it, summed in another order, stay within 3e-4.  The gap of every greedy step is 0.02 or more.
 TOLERANCE = 3e-4
+# transformers' two ways through the delta rule (chunks, steps) differ by up to 6e-4.
+DELTA_RULE_TOLERANCE = 2e-3
 
-
-# Linear and llama-3 scaling and windows of 512 at 3,000 positions: p0.ids and the logits of the
-# last 4.  An ulp of a frequency is an angle by then: transformers' own float32 and float64 differ
-# by 1.7e-4 here.
+# Scaled frequencies, windows of 512 and the delta rule at 3,000 (p0) and 16,384 (p1) positions:
+# p<i>.ids and the logits of the last 4.  An ulp of a frequency is an angle by then:
+# transformers' own float32 and float64 differ by 1.7e-4 here.
 LONG_ARCHIVE = ARCHIVE.with_name("fixtures_long.tar.xz")
-LONG_NAMES = ["long_linear", "long_llama3", "long_window"]
+LONG_NAMES = ["long_linear", "long_llama3", "long_window"]  # as NAMES
+LONG_REFERENCE_NAMES = LONG_NAMES + ["long_yarn", "long_longrope", "long_hybrid"]
 LONG_TOLERANCE = 1e-3
 
 
+def tolerance(name):
+    """Of three programs that each compute in float32, or better."""
+    return DELTA_RULE_TOLERANCE if name in DELTA_RULE else TOLERANCE
+
+
 def unpack(directory, archive=ARCHIVE, names=None):
-    """{name: its directory} under `directory`."""
-    with tarfile.open(archive) as opened:
-        opened.extractall(directory)  # ours; Debian 12's 3.11.2 has no filters yet
-    return {name: pathlib.Path(directory) / name for name in names or NAMES}
+    """{name: its directory} under `directory`, of NAMES or of `names`."""
+    names = names or NAMES
+    with tarfile.open(archive) as opened:  # ours; Debian 12's 3.11.2 has no filters yet
+        wanted = [m for m in opened.getmembers() if m.name.split("/")[0] in names]
+        opened.extractall(directory, wanted)
+    return {name: pathlib.Path(directory) / name for name in names}
 
 
-def unpack_long(directory):
-    return unpack(directory, LONG_ARCHIVE, LONG_NAMES)
+def unpack_long(directory, names=None):
+    return unpack(directory, LONG_ARCHIVE, names or LONG_NAMES)
 
 
 def golden(directory):

@@ -1,118 +1,108 @@
-"""model.py against transformers' outputs, and proof that the comparison bites: each op broken
-in turn must take the logits or the tokens out of tolerance."""
-import types
-
+"""model.py and mtp.py against transformers' outputs."""
 import numpy as np
 import pytest
 
-from reference import fixtures, ops
+from reference import fixtures
 from reference.model import Model
+from reference.mtp import Mtp
+
+# Float64 against transformers' float32, which is all of the difference: its noise, as
+# golden.json states it, is at most 1e-4 in the logits (delta rule: 6e-4).
+LOGITS_TOLERANCE = 1.5e-4
 
 
 @pytest.fixture(scope="session")
 def directories(tmp_path_factory):
-    return fixtures.unpack(tmp_path_factory.mktemp("fixtures"))
+    return fixtures.unpack(tmp_path_factory.mktemp("fixtures"), names=fixtures.REFERENCE_NAMES)
 
 
-def worst_error(model, golden):
-    """Largest difference of any hidden state of p1 and any stored logit of p0, p1, p2."""
-    errors = []
+@pytest.fixture(scope="session")
+def long_directories(tmp_path_factory):
+    return fixtures.unpack_long(tmp_path_factory.mktemp("long"), fixtures.LONG_REFERENCE_NAMES)
+
+
+@pytest.mark.parametrize("name", fixtures.REFERENCE_NAMES)
+def test_hidden_states_and_logits(directories, name):
+    golden, model = fixtures.golden(directories[name]), Model(directories[name])
+    slack = fixtures.tolerance(name) / fixtures.TOLERANCE
     for i in range(fixtures.N_PROMPTS):
         states = model.hidden_states(golden[f"p{i}.ids"])
         wanted = golden[f"p{i}.logits"]
-        errors.append(np.abs(model.logits(states[-1])[-len(wanted):] - wanted).max())
-        if i == 1:
-            errors += [np.abs(h - golden[f"p1.hidden{j}"]).max() for j, h in enumerate(states)]
-    return max(errors)
+        error = np.abs(model.logits(states[-1])[-len(wanted):] - wanted).max()
+        assert error < LOGITS_TOLERANCE * slack
+        for j, state in enumerate(states if i == 1 else []):
+            assert np.abs(state - golden[f"p1.hidden{j}"]).max() < fixtures.tolerance(name)
 
 
-@pytest.mark.parametrize("name", fixtures.NAMES)
-def test_hidden_states_and_logits(directories, name):
-    golden = fixtures.golden(directories[name])
-    assert worst_error(Model(directories[name]), golden) < fixtures.TOLERANCE
-
-
-@pytest.mark.parametrize("name", fixtures.NAMES)
 @pytest.mark.parametrize("prompt", range(fixtures.N_PROMPTS))
+@pytest.mark.parametrize("name", fixtures.REFERENCE_NAMES)
 def test_greedy_tokens(directories, name, prompt):
+    """One pass over prompt and answer: the choice after each token is the next one."""
     golden = fixtures.golden(directories[name])
-    tokens = Model(directories[name]).greedy(golden[f"p{prompt}.ids"], fixtures.N_GREEDY)
-    assert tokens == golden[f"p{prompt}.greedy"].tolist()
-
-
-# ---- the comparison bites ------------------------------------------------------------------
-
-
-def broken(**replacements):
-    module = types.SimpleNamespace(**vars(ops))
-    for name, function in replacements.items():
-        setattr(module, name, function)
-    return module
-
-
-def mask_off_by_one(q, k, v, positions, key_positions, *rest, **more):
-    return ops.attention(q, k, v, positions + 1, key_positions, *rest, **more)
-
-
-def window_off_by_one(q, k, v, positions, key_positions, n_heads, n_kv, scale, window=0, *rest):
-    return ops.attention(q, k, v, positions, key_positions, n_heads, n_kv, scale,
-                         window + 1 if window else 0, *rest)
-
-
-def wrong_rope_sign(x, cos_sin, n_heads, pairing="half_split"):
-    cos, sin = np.split(cos_sin, 2, axis=1)
-    return ops.rope(x, np.concatenate([cos, -sin], axis=1), n_heads, pairing)
-
-
-FAULTS = {
-    "mask off by one": (broken(attention=mask_off_by_one), fixtures.NAMES),
-    "window off by one": (broken(attention=window_off_by_one), ["mistral", "gemma3"]),
-    "rope sign on keys and queries": (
-        broken(rope=wrong_rope_sign), ["llama", "llama3_rope", "mistral", "qwen2", "qwen3", "gemma3"]),
-    "interleaved rope": (
-        broken(rope=lambda x, t, h: ops.rope(x, t, h, "interleaved")), ["llama", "qwen3", "gemma3"]),
-    "llama3 scaling forgotten": (broken(inv_freq_llama3=lambda inv, *a: inv), ["llama3_rope"]),
-    "epsilon": (broken(rms_norm=lambda x, w, eps: ops.rms_norm(x, w, 1e-3)), ["llama", "qwen3"]),
-    "layer_norm epsilon": (
-        broken(layer_norm=lambda x, w, b, eps: ops.layer_norm(x, w, b, 1e-3)), ["gpt2"]),
-    "gelu_erf for gelu_tanh": (
-        broken(activation=lambda x, kind: ops.gelu_erf(x)), ["gpt2"]),
-    "query head order": (
-        broken(attention=lambda q, k, v, p, kp, nh, nkv, *r: ops.attention(
-            q, np.roll(k, k.shape[1] // nkv, 1), v, p, kp, nh, nkv, *r)), ["llama", "qwen2"]),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_broken_op_fails(directories, fault):
-    module, names = FAULTS[fault]
-    for name in names:
-        model = Model(directories[name], module)
-        assert worst_error(model, fixtures.golden(directories[name])) > fixtures.TOLERANCE
-
-
-@pytest.mark.parametrize("name", fixtures.NAMES)
-def test_one_flipped_weight_bit_fails(directories, name):
-    """The top mantissa bit of one weight of one matrix in the middle of the model."""
+    ids, wanted = golden[f"p{prompt}.ids"], golden[f"p{prompt}.greedy"]
     model = Model(directories[name])
-    matrix = model.weights["h.1.mlp.c_fc.weight" if name == "gpt2" else "layers.1.mlp.up_proj.weight"]
-    at = np.unravel_index(np.argmax(np.abs(matrix)), matrix.shape)
-    bits = matrix[at].view(np.uint64) ^ np.uint64(1 << 51)
-    matrix[at] = bits.view(np.float64)
-    assert worst_error(model, fixtures.golden(directories[name])) > fixtures.TOLERANCE
+    states = model.hidden_states(np.concatenate([ids, wanted[:-1]]))
+    logits = model.logits(states[-1][-fixtures.N_GREEDY:])
+    assert [model.ops.argmax(row) for row in logits] == wanted.tolist()
 
 
-@pytest.mark.parametrize("name,kind", [("llama", None), ("mistral", None), ("qwen2", "q8_0"),
-                                       ("qwen3", "bf16"), ("gemma3", None)])
-def test_gguf_model_is_the_same_model(directories, tmp_path, name, kind):
-    """Written by one set of rules (tests/tools/to_gguf.py) and read by another."""
-    from reference import gguf_model
-    from tests.tools import to_gguf
+@pytest.mark.parametrize("name", ["llama", "qwen3_5", "deepseek_v32"])
+def test_greedy_one_by_one(directories, name):
+    golden = fixtures.golden(directories[name])
+    tokens = Model(directories[name]).greedy(golden["p1.ids"], 4)
+    assert tokens == golden["p1.greedy"][:4].tolist()
 
-    weights, _ = to_gguf.convert(directories[name], tmp_path / "model.gguf", kind)
-    model = Model(directories[name])
-    model.weights.update({n.removeprefix("model."): value for n, value in weights.items()})
-    ids = fixtures.golden(directories[name])["p1.ids"]
-    read = gguf_model.load(tmp_path / "model.gguf")
-    wanted, found = model.hidden_states(ids)[-1], read.hidden_states(ids)[-1]
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)  # epsilon is float32 in GGUF
+
+@pytest.mark.parametrize("name", fixtures.LONG_REFERENCE_NAMES)
+def test_long_positions(long_directories, name):
+    check_long(long_directories[name], "p0")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", fixtures.LONG_REFERENCE_NAMES)
+def test_16384_positions(long_directories, name):
+    check_long(long_directories[name], "p1")
+
+
+def check_long(directory, prompt):
+    golden, model = fixtures.golden(directory), Model(directory)
+    wanted = golden[f"{prompt}.logits"]
+    found = model.logits(model.hidden_states(golden[f"{prompt}.ids"])[-1][-len(wanted):])
+    assert np.abs(found - wanted).max() < fixtures.LONG_TOLERANCE
+
+
+def test_context_chooses_longrope(long_directories):
+    """A model loaded for more than the original positions takes the long factors at once."""
+    directory = long_directories["long_longrope"]
+    ids = fixtures.golden(directory)["p0.ids"][:40]
+    short = Model(directory).hidden_states(ids)[-1]
+    long = Model(directory, context=16384).hidden_states(ids)[-1]
+    assert np.abs(short - long).max() > 0.1
+
+
+# ---- the MTP head --------------------------------------------------------------------------
+
+
+def head_of(directory):
+    golden, model = fixtures.golden(directory), Model(directory)
+    tokens = np.append(golden["p1.ids"][1:], golden["p1.greedy"][0])
+    return golden, model, Mtp(model), tokens
+
+
+def test_mtp_logits_and_drafts(directories):
+    golden, model, head, tokens = head_of(directories["qwen3_5_mtp"])
+    inputs = head.inputs(tokens, model.hidden_states(golden["p1.ids"])[-1])
+    logits, _ = head.rows(inputs)
+    assert np.abs(logits - golden["p1.mtp.logits"]).max() < fixtures.DELTA_RULE_TOLERANCE
+    drafts, logits = head.drafts(inputs, 3)  # the first is what the last row above predicts
+    assert drafts == golden["p1.mtp.draft"].tolist()
+    assert np.abs(logits - golden["p1.mtp.draft_logits"]).max() < fixtures.DELTA_RULE_TOLERANCE
+
+
+def test_mtp_reads_the_normed_state(directories):
+    """The mistake that acceptance does not show (the README of hybrid-40m)."""
+    golden, model, head, tokens = head_of(directories["qwen3_5_mtp"])
+    hidden = model.hidden_states(golden["p1.ids"])
+    raw = model.layer(hidden[-2], f"layers.{len(hidden) - 2}.", "full_attention")
+    logits, _ = head.rows(head.inputs(tokens, raw))
+    assert np.abs(logits - golden["p1.mtp.logits"]).max() > fixtures.DELTA_RULE_TOLERANCE
