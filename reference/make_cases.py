@@ -13,6 +13,7 @@ import pathlib
 import numpy as np
 
 from reference import case_weights, ops, tensors
+from reference.activations import ACTIVATIONS
 
 F32 = np.float32
 ROWS = [0, 1, 2, 31, 33]
@@ -213,14 +214,14 @@ def activation_rows(cases, n, width):
 
 
 def activation(cases, n_random):
-    for kind in ops.ACTIVATIONS:
+    for kind in ACTIVATIONS:
         for i, (n, width) in enumerate(row_shapes(cases, n_random // 3)):
             x = activation_rows(cases, n, width)
             cases.add(f"{kind}_{i}_n{n}_w{width}", {"x": x, "out": ops.activation(x, kind)}, kind=kind)
 
 
 def gated_activation(cases, n_random):
-    for kind in ops.ACTIVATIONS:
+    for kind in ACTIVATIONS:
         for i, (n, width) in enumerate(row_shapes(cases, n_random // 3)):
             gate_up = np.concatenate([activation_rows(cases, n, width), cases.normal(n, width)], axis=1)
             cases.add(f"{kind}_{i}_n{n}_w{width}",
@@ -266,7 +267,7 @@ OPS = [embed, add_position_embed, rms_norm, layer_norm, head_rms_norm, add, gath
 
 
 def main():
-    from reference import case_attention, case_sampling
+    from reference import case_attention, case_recurrent, case_sampling
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out_dir", type=pathlib.Path)
@@ -274,7 +275,7 @@ def main():
     parser.add_argument("--random", type=int, default=30, help="random shapes an op, beside the fixed ones")
     args = parser.parse_args()
     args.out_dir.mkdir(parents=True, exist_ok=True)
-    for make in OPS + case_attention.OPS + case_sampling.OPS:
+    for make in OPS + case_attention.OPS + case_recurrent.OPS + case_sampling.OPS:
         cases = Cases(make.__name__, args.seed)
         make(cases, args.random)
         cases.write(args.out_dir)

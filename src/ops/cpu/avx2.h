@@ -43,5 +43,6 @@ void add_avx2_unpack(Kernels& table);
 void add_avx2_rows(Kernels& table);
 void add_avx2_activations(Kernels& table);
 void add_avx2_attention(Kernels& table);
+void add_avx2_recurrent(Kernels& table);
 
 }  // namespace ingot::cpu

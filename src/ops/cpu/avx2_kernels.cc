@@ -12,6 +12,7 @@ const Kernels& avx2_kernels() {
     add_avx2_rows(t);
     add_avx2_activations(t);
     add_avx2_attention(t);
+    add_avx2_recurrent(t);
     return t;
   }();
   return table;

@@ -64,6 +64,10 @@ class CpuOps : public Ops {
   void gated_activation(Rows out, Rows gate_up, Activation kind) override;
   void activation(Rows x, Activation kind) override;
   void add(Rows x, Rows h) override;
+  void short_conv(Rows out, Rows x, const Buffer& weight, const RecurrentState& state,
+                  const Batch& batch) override;
+  void gated_delta(Rows out, Rows qkv, Rows b, Rows a, const GatedDeltaArgs& args,
+                   const RecurrentState& state, const Batch& batch) override;
   void gather_rows(Rows out, Rows x, const Buffer& rows) override;
   void soft_cap(Rows x, float cap) override;
   void check_finite(Rows x, const Buffer& status, int tag) override;

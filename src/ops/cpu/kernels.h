@@ -62,6 +62,21 @@ struct KvRun {
   int dim = 0;
 };
 
+// Rows of sums over terms: out[r] += weight(r, j) * value[j], j = 0 .. n_terms - 1 in this
+// order, where value[j] has `dim` columns.  A step leads from one to the next, in floats.
+struct WeightedSums {
+  const float* weights = nullptr;
+  ptrdiff_t row_step = 0;   // of weights
+  ptrdiff_t term_step = 0;  // of weights
+  const float* values = nullptr;
+  ptrdiff_t value_step = 0;
+  int n_terms = 0;
+  int n_rows = 0;
+  int dim = 0;
+  float* out = nullptr;
+  ptrdiff_t out_step = 0;
+};
+
 struct Kernels {
   std::string_view isa;
 
@@ -113,6 +128,14 @@ struct Kernels {
                      float rescale, float* acc);
   // Stores one key or value; returns the q8 scale, 0 for other types.
   float (*store)(const float* x, int n, KvType type, std::byte* out);
+
+  // ---- recurrent layers
+  // A column of a row is one chain, the same whatever rows and columns stand beside it.
+  void (*add_weighted)(const WeightedSums& sums);
+  // out[c] = sum over j of weight[j][c] * x[j][c], j ascending.  Rows of x are x_step
+  // apart, weight: [kernel, n].
+  void (*short_conv)(const float* x, size_t x_step, const float* weight, int kernel, int n,
+                     float* out);
 };
 
 const Kernels& scalar_kernels();

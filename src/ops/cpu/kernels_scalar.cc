@@ -271,6 +271,29 @@ float store(const float* x, int n, KvType type, std::byte* out) {
   return 0.0f;
 }
 
+// ---- recurrent layers ---------------------------------------------------------------
+
+void add_weighted(const WeightedSums& s) {
+  for (int r = 0; r < s.n_rows; ++r) {
+    float* out = s.out + r * s.out_step;
+    for (int j = 0; j < s.n_terms; ++j) {
+      const float weight = s.weights[r * s.row_step + j * s.term_step];
+      const float* value = s.values + j * s.value_step;
+      for (int c = 0; c < s.dim; ++c) out[c] += weight * value[c];
+    }
+  }
+}
+
+void short_conv(const float* x, size_t x_step, const float* weight, int kernel, int n,
+                float* out) {
+  for (int c = 0; c < n; ++c) {
+    float sum = weight[c] * x[c];
+    for (int j = 1; j < kernel; ++j)
+      sum += weight[j * n + c] * x[size_t(j) * x_step + size_t(c)];
+    out[c] = sum;
+  }
+}
+
 }  // namespace
 
 const Kernels& scalar_kernels() {
@@ -299,6 +322,8 @@ const Kernels& scalar_kernels() {
       .exp_sum = exp_sum,
       .accumulate = accumulate,
       .store = store,
+      .add_weighted = add_weighted,
+      .short_conv = short_conv,
   };
   return kTable;
 }

@@ -15,5 +15,6 @@ DotInt8 neon_dotprod_int8();  // needs the dot product instructions; the same bi
 
 void add_neon_matmul(Kernels& table);
 void add_neon_attention(Kernels& table);
+void add_neon_recurrent(Kernels& table);
 
 }  // namespace ingot::cpu

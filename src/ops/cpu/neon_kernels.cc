@@ -13,6 +13,7 @@ const Kernels& neon_kernels() {
     t.isa = "neon";
     add_neon_matmul(t);
     add_neon_attention(t);
+    add_neon_recurrent(t);
     const bool dotprod = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
     t.dot_int8 = dotprod ? neon_dotprod_int8() : neon_dot_int8();
     return t;
