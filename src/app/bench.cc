@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/threads.h"
+#include "model/cost.h"
 
 namespace ingot {
 namespace {
@@ -173,7 +174,9 @@ int bench(const BenchFlags& flags) {
   std::optional<BenchGuard> guard;
   if (!flags.guard_file.empty()) guard = read_guard(flags.guard_file, flags.machine);
   const int context = context_needed(flags, tests, guard);
-  const std::unique_ptr<LoadedModel> model = load_everything(flags.machine);
+  MachineFlags machine = flags.machine;
+  machine.context = context;
+  const std::unique_ptr<LoadedModel> model = load_everything(machine);
   Engine engine(*model->model, {.context = context,
                                 .chunk = flags.machine.chunk,
                                 .kv_type = kv_type(flags.machine),

@@ -38,12 +38,6 @@ struct VerifyTiming {
 
 double median(std::vector<double> values);
 
-// Bytes of keys and values that one token at `position` reads, windows counted.
-double state_bytes_read(const Recipe& recipe, KvType type, int position);
-
-// Multiplications and additions of one token at `position`, without the head.
-double layer_operations(const Recipe& recipe, int position);
-
 // Times tests on one engine, deepest contexts last.  Throws Error of kind interrupted on
 // Ctrl-C.
 class BenchRunner {

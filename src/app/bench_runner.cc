@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/rng.h"
-#include "model/describe.h"
+#include "model/cost.h"
 
 namespace ingot {
 namespace {
@@ -45,27 +45,6 @@ double BenchTiming::spread() const {
   return test.n_tokens / *low - test.n_tokens / *high;
 }
 
-double state_bytes_read(const Recipe& recipe, KvType type, int position) {
-  double bytes = 0;
-  for (const LayerRecipe& layer : recipe.layers) {
-    const auto& a = std::get<AttentionRecipe>(layer.mixer);
-    const int seen = a.window > 0 ? std::min(a.window, position + 1) : position + 1;
-    const KvLayout layout{a.n_kv_heads, a.head_dim, a.head_dim, type};
-    bytes += double(kv_page_bytes(layout)) / kPageTokens * seen;
-  }
-  return bytes;
-}
-
-double layer_operations(const Recipe& recipe, int position) {
-  double operations = 2.0 * double(count_parameters(recipe).layer_matrices);
-  for (const LayerRecipe& layer : recipe.layers) {
-    const auto& a = std::get<AttentionRecipe>(layer.mixer);
-    const int seen = a.window > 0 ? std::min(a.window, position + 1) : position + 1;
-    operations += 4.0 * a.n_heads * a.head_dim * seen;  // q . k and weights . v
-  }
-  return operations;
-}
-
 std::vector<int> bench_tokens(int count, int vocab_size) {
   const CounterRng rng(kSeed, 0);
   std::vector<int> tokens;
@@ -84,8 +63,7 @@ BenchRunner::BenchRunner(const Model& model, Engine& engine, KvType type, int n_
       tokens_(bench_tokens(engine.context(), model.recipe.vocab_size)) {}
 
 void BenchRunner::fill(int depth) {
-  sequence_.truncate(std::min(depth, sequence_.n_tokens()));
-  const int held = sequence_.n_tokens();
+  const int held = sequence_.truncate(std::min(depth, sequence_.n_tokens()));
   if (held < depth)
     engine_.extend(sequence_,
                    std::span(tokens_).subspan(size_t(held), size_t(depth - held)),
@@ -94,7 +72,7 @@ void BenchRunner::fill(int depth) {
 
 double BenchRunner::run_once(const BenchTest& test) {
   throw_if_interrupted();
-  sequence_.truncate(test.depth);
+  fill(test.depth);
   const std::span<const int> part =
       std::span(tokens_).subspan(size_t(test.depth), size_t(test.n_tokens));
   const Clock::time_point start = Clock::now();
@@ -151,7 +129,7 @@ std::vector<VerifyTiming> BenchRunner::time_verify(int max_rows, int depth) {
   for (int n_rows = 1; n_rows <= max_rows; ++n_rows) {
     std::vector<double> seconds;
     for (int i = -1; i < n_repeats_; ++i) {  // -1: the warm-up
-      sequence_.truncate(depth);
+      fill(depth);
       const auto part = std::span(tokens_).subspan(size_t(depth), size_t(n_rows));
       const Clock::time_point start = Clock::now();
       engine_.evaluate(sequence_, part, sink);

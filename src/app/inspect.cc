@@ -18,15 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-size_t buffer_bytes(const Workspace& work) {
-  size_t total = 0;
-  for (const Ops::OwnedRows* rows :
-       {&work.x, &work.h, &work.qkv, &work.mixed, &work.ffn, &work.picked, &work.logits})
-    total += rows->memory.buffer().bytes;
-  for (const Ops::OwnedRows& rows : work.cos_sin) total += rows.memory.buffer().bytes;
-  return total;
-}
-
 MemoryPlan plan_memory(const Recipe& recipe, const Checkpoint& checkpoint,
                        const MachineFlags& machine) {
   if (machine.context < 0)
@@ -46,12 +37,13 @@ MemoryPlan plan_memory(const Recipe& recipe, const Checkpoint& checkpoint,
                                                        {"q8", KvType::q8}};
   for (const auto& [name, type] : kTypes) {
     const size_t page = state_page_bytes(recipe, type);
-    plan.states.push_back({name, page / kPageTokens, page * n_pages});
+    plan.states.push_back(
+        {name, page / kPageTokens, page * n_pages + state_slot_bytes(recipe)});
   }
   // Allocated, but not touched: the pages cost nothing.
   const std::unique_ptr<Ops> ops = make_ops(machine);
   plan.activation_bytes =
-      buffer_bytes(Workspace(recipe, *ops, plan.chunk, 1, plan.context));
+      Workspace(recipe, *ops, plan.chunk, 1, plan.context).bytes();
   return plan;
 }
 

@@ -142,12 +142,15 @@ std::unique_ptr<LoadedModel> load_everything(const MachineFlags& flags) {
     loaded->stop_ids = loaded->text.tokenizer->end_of_generation_ids();
   {
     std::optional<Progress> bar;
-    loaded->model = load_model(loaded->checkpoint, std::move(recipe), *loaded->ops,
-                               [&](uint64_t done, uint64_t total) {
-                                 if (!bar)
-                                   bar.emplace("loading", total, ProgressUnit::bytes);
-                                 bar->update(done);
-                               });
+    LoadOptions options;
+    options.context =
+        flags.context != 0 ? flags.context : default_context(recipe, kv_type(flags));
+    options.progress = [&](uint64_t done, uint64_t total) {
+      if (!bar) bar.emplace("loading", total, ProgressUnit::bytes);
+      bar->update(done);
+    };
+    loaded->model =
+        load_model(loaded->checkpoint, std::move(recipe), *loaded->ops, options);
   }
   loaded->load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

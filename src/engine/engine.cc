@@ -30,7 +30,8 @@ int pages_for(int context) { return (context + kPageTokens - 1) / kPageTokens; }
 int default_context(const Recipe& recipe, KvType kv_type) {
   const auto memory = size_t(::sysconf(_SC_PHYS_PAGES)) * size_t(::sysconf(_SC_PAGESIZE));
   const size_t page = std::max<size_t>(1, state_page_bytes(recipe, kv_type));
-  const size_t fitting = memory / 4 / page * size_t(kPageTokens);
+  const size_t room = memory / 4 - std::min(memory / 4, state_slot_bytes(recipe));
+  const size_t fitting = room / page * size_t(kPageTokens);
   return int(
       std::min<size_t>(size_t(recipe.max_positions), std::max<size_t>(fitting, 512)));
 }
@@ -42,13 +43,16 @@ Engine::Engine(const Model& model, const EngineOptions& options)
       chunk_(std::min(options.chunk, context_)),
       max_pages_(pages_for(context_)),
       pool_(max_pages_),
-      state_(allocate_state(model.recipe, ops_, options.kv_type, max_pages_)),
+      slots_(has_recurrent_state(model.recipe) ? options.max_sequences : 0),
+      state_(allocate_state(model.recipe, ops_, options.kv_type, max_pages_,
+                            slots_.n_pages())),
       work_(model.recipe, ops_, chunk_, options.max_logit_rows, context_) {
   const auto ints = [&](int n) { return ops_.allocate(size_t(n) * sizeof(int32_t)); };
   tokens_ = ints(chunk_);
   positions_ = ints(chunk_);
   sequences_ = ints(chunk_);
   page_table_ = ints(max_pages_);
+  slot_ = ints(1);
   row_index_ = ints(options.max_logit_rows);
   chosen_ = ints(1);
   status_ = ints(1);
@@ -75,7 +79,8 @@ Batch Engine::upload_batch(const Sequence& sequence, std::span<const int> tokens
               tokens_.buffer(),
               positions_.buffer(),
               sequences_.buffer(),
-              page_table_.buffer()};
+              page_table_.buffer(),
+              slots_.n_pages() > 0 ? slot_.buffer() : Buffer{}};
   ops_.upload(batch.tokens, tokens.data(), bytes);
   for (int i = 0; i < n; ++i) host_[size_t(i)] = sequence.n_tokens() + i;
   ops_.upload(batch.positions, host_.data(), bytes);
@@ -85,6 +90,10 @@ Batch Engine::upload_batch(const Sequence& sequence, std::span<const int> tokens
   std::transform(pages.begin(), pages.end(), host_.begin(),
                  [](PageId page) { return int32_t(page); });
   ops_.upload(batch.page_tables, host_.data(), pages.size() * sizeof(int32_t));
+  if (slots_.n_pages() > 0) {
+    const int32_t slot = sequence.slot();
+    ops_.upload(batch.state_slots, &slot, sizeof slot);
+  }
   return batch;
 }
 

@@ -19,6 +19,7 @@ struct EngineOptions {
   int chunk = 512;  // prompt tokens a pass, at most
   KvType kv_type = KvType::f16;
   int max_logit_rows = 1;  // rows whose logits are wanted at once (evaluation wants more)
+  int max_sequences = 2;   // that hold recurrent state at once
 };
 
 // The checkpoint's own context, or less where its state would take more than a quarter of
@@ -36,7 +37,9 @@ class Engine {
   const Model& model() const { return model_; }
   size_t state_bytes() const { return state_.bytes; }
 
-  Sequence new_sequence() { return Sequence(&pool_); }
+  Sequence new_sequence() {
+    return Sequence(&pool_, slots_.n_pages() > 0 ? &slots_ : nullptr);
+  }
 
   // Throws usage Error unless every id is in the vocabulary.
   void check_tokens(std::span<const int> tokens) const;
@@ -75,9 +78,11 @@ class Engine {
   int chunk_;
   int max_pages_;
   PagePool pool_;
-  StatePages state_;
+  PagePool slots_;  // of recurrent state; none without recurrent layers
+  SequenceState state_;
   Workspace work_;
-  Memory tokens_, positions_, sequences_, page_table_, row_index_, chosen_, status_;
+  Memory tokens_, positions_, sequences_, page_table_, slot_, row_index_, chosen_,
+      status_;
   std::vector<int32_t> host_;  // staging for uploads
   std::vector<float> rows_;    // staging for evaluate()
 };

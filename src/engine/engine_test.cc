@@ -82,11 +82,11 @@ TEST(Engine, DroppedTokensLeaveNoTrace) {
     Sequence dirty = rig.engine.new_sequence();
     logits_of(rig.engine, dirty, prompt);
     logits_of(rig.engine, dirty, prompt_of(dropped));
-    dirty.truncate(150);
+    EXPECT_EQ(dirty.truncate(150), 150);
     EXPECT_TRUE(same_bits(want, logits_of(rig.engine, dirty, std::vector<int>{3, 4, 5})));
 
     // And the other way round: cut into the prompt, feed it again.
-    dirty.truncate(150 - dropped);
+    EXPECT_EQ(dirty.truncate(150 - dropped), 150 - dropped);
     const std::span<const int> again = std::span(prompt).subspan(size_t(150 - dropped));
     logits_of(rig.engine, dirty, again);
     EXPECT_TRUE(same_bits(want, logits_of(rig.engine, dirty, std::vector<int>{3, 4, 5})));

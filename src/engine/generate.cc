@@ -20,8 +20,7 @@ int keep_shared_prefix(Sequence& sequence, std::span<const int> prompt) {
   const std::vector<int>& held = sequence.tokens();
   const auto end = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end());
   const int shared = std::min(int(end.first - held.begin()), int(prompt.size()) - 1);
-  sequence.truncate(shared);
-  return shared;
+  return sequence.truncate(shared);
 }
 
 bool contains(const std::vector<int>& ids, int id) {

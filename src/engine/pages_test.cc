@@ -40,9 +40,9 @@ TEST(Sequence, PagesFollowTokensAtPageEdges) {
   ASSERT_TRUE(sequence.reserve(1));
   EXPECT_EQ(sequence.pages().size(), 2u);
   sequence.append(std::vector<int>{7});
-  sequence.truncate(kPageTokens);
+  EXPECT_EQ(sequence.truncate(kPageTokens), kPageTokens);
   EXPECT_EQ(sequence.pages().size(), 1u);
-  sequence.truncate(0);
+  EXPECT_EQ(sequence.truncate(0), 0);
   EXPECT_EQ(sequence.pages().size(), 0u);
   EXPECT_EQ(pool.n_free(), 4);
 }
@@ -68,7 +68,7 @@ TEST(Sequence, RandomOperationsEqualANaiveModel) {
     switch (random() % 4) {
       case 0: {
         const size_t keep = model.empty() ? 0 : random() % (model.size() + 1);
-        sequence.truncate(int(keep));
+        EXPECT_EQ(sequence.truncate(int(keep)), int(keep));
         model.resize(keep);
         break;
       }

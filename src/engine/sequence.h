@@ -1,6 +1,7 @@
 // The tokens whose state is in pages: immutable full pages and an append-only open end.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -8,11 +9,12 @@
 
 namespace ingot {
 
-// Holds its pages in `pool`, which must outlive it.  Movable, not copyable.
-
+// Holds its pages in `pool` and, where the model has recurrent layers, one slot of
+// `slots`; both must outlive it.  Movable, not copyable.
 class Sequence {
  public:
-  explicit Sequence(PagePool* pool) : pool_(pool) {}
+  explicit Sequence(PagePool* pool, PagePool* slots = nullptr)
+      : pool_(pool), slots_(slots) {}
   ~Sequence();
   Sequence(Sequence&& other) noexcept;
   Sequence& operator=(Sequence&& other) noexcept;
@@ -23,22 +25,29 @@ class Sequence {
   const std::vector<PageId>& pages() const { return pages_; }
   int n_tokens() const { return int(tokens_.size()); }
 
-  // Room for `count` more tokens; false, and nothing changed, when the pool has too few
-  // pages.
+  // The slot of recurrent state.  Requires: reserved, and slots.
+  int slot() const { return int(*slot_); }
+
+  // Room for `count` more tokens; false, and nothing changed, when a pool has too little.
   [[nodiscard]] bool reserve(int count);
   // These tokens' state was written.  Requires: reserved.
   void append(std::span<const int> tokens);
   // Forgets all but the first `count` tokens, and the pages that nothing is left on.
+  // Recurrent state reaches back to the start of the page before the last one written;
+  // further back it forgets everything.  Returns how many tokens are left: count or 0.
   // Requires: what stays ends in a page that this sequence holds alone, or at a page's
   // end.
-  void truncate(int count);
+  [[nodiscard]] int truncate(int count);
   void check_invariants() const;
 
  private:
   void release_all();
   PagePool* pool_;
+  PagePool* slots_;  // nullptr: no recurrent layers
   std::vector<int> tokens_;
   std::vector<PageId> pages_;
+  std::optional<PageId> slot_;
+  int oldest_ = 0;  // tokens before this one can't be cut: their recurrent state is gone
 };
 
 }  // namespace ingot
