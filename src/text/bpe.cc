@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <map>
-#include <queue>
 #include <utility>
 
 #include "base/check.h"
@@ -17,43 +15,10 @@
 namespace ingot {
 namespace {
 
-// Above this many symbols a heap beats looking at every pair again.
-constexpr size_t kShortSpan = 24;
-
-uint64_t pair_key(int left, int right) {
-  return uint64_t(uint32_t(left)) << 32 | uint32_t(right);
-}
-
-size_t scatter(uint64_t key) {
-  return size_t((key ^ key >> 29) * 0x9e3779b97f4a7c15u >> 20);
-}
+// A span of so many bytes, most words, needs no memory from the heap.
+constexpr size_t kFewBytes = 48;
 
 std::string fallback_text(int byte) { return fmt::format("<0x{:02X}>", byte); }
-
-// Merges until no pair has a rule: the lowest rank first, leftmost on ties.  Returns how
-// many symbols are left, at the front.
-size_t merge_short(std::span<int> symbols, const MergeTable& merges) {
-  std::array<const MergeTable::Rule*, kShortSpan> rules;
-  size_t n = symbols.size();
-  for (size_t i = 0; i + 1 < n; ++i) rules[i] = merges.find(symbols[i], symbols[i + 1]);
-  while (n > 1) {
-    size_t best = n;
-    for (size_t i = 0; i + 1 < n; ++i) {
-      if (rules[i] != nullptr && (best == n || rules[i]->rank < rules[best]->rank))
-        best = i;
-    }
-    if (best == n) break;
-    symbols[best] = rules[best]->result;
-    for (size_t i = best + 1; i + 1 < n; ++i) {
-      symbols[i] = symbols[i + 1];
-      rules[i] = rules[i + 1];  // the last one read is stale, and never used
-    }
-    --n;
-    if (best > 0) rules[best - 1] = merges.find(symbols[best - 1], symbols[best]);
-    if (best + 1 < n) rules[best] = merges.find(symbols[best], symbols[best + 1]);
-  }
-  return n;
-}
 
 BpeDefinition without_control_tokens(BpeDefinition definition) {
   std::erase_if(definition.merges, [&](const MergeRule& rule) {
@@ -62,102 +27,7 @@ BpeDefinition without_control_tokens(BpeDefinition definition) {
   return definition;
 }
 
-struct Candidate {
-  int32_t rank;
-  int32_t position;
-  int32_t result;
-  bool operator>(const Candidate& other) const {
-    return rank != other.rank ? rank > other.rank : position > other.position;
-  }
-};
-
-// The same with a heap.  A merged symbol lives at its left part's place.
-class LongMerge {
- public:
-  LongMerge(std::span<int> symbols, const MergeTable& merges)
-      : symbols_(symbols),
-        merges_(merges),
-        next_(symbols.size()),
-        previous_(symbols.size()) {
-    CHECK(symbols.size() < size_t(INT32_MAX));
-    std::vector<Candidate> first;
-    first.reserve(symbols.size());
-    for (size_t i = 0; i < symbols.size(); ++i) {
-      next_[i] = int32_t(i + 1);
-      previous_[i] = int32_t(i) - 1;
-      if (i + 1 == symbols.size()) break;
-      if (const auto* rule = merges.find(symbols[i], symbols[i + 1]))
-        first.push_back({rule->rank, int32_t(i), rule->result});
-    }
-    heap_ = Heap(std::greater<>(), std::move(first));
-  }
-
-  size_t run() {
-    while (!heap_.empty()) {
-      const Candidate best = heap_.top();
-      heap_.pop();
-      merge(best);
-    }
-    size_t n = 0;
-    for (size_t i = 0; i < symbols_.size(); i = size_t(next_[i]))
-      symbols_[n++] = symbols_[i];
-    return n;
-  }
-
- private:
-  using Heap = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
-  static constexpr int kDead = -1;
-
-  void merge(const Candidate& best) {
-    const auto at = size_t(best.position);
-    const auto right = size_t(next_[at]);
-    if (symbols_[at] == kDead || right == symbols_.size()) return;
-    const auto* rule = merges_.find(symbols_[at], symbols_[right]);
-    if (rule == nullptr || rule->result != best.result) return;  // the pair has changed
-    symbols_[at] = best.result;
-    symbols_[right] = kDead;
-    next_[at] = next_[right];
-    if (size_t(next_[at]) < symbols_.size()) {
-      previous_[size_t(next_[at])] = best.position;
-      push(best.position, next_[at]);
-    }
-    if (previous_[at] >= 0) push(previous_[at], best.position);
-  }
-
-  void push(int32_t left, int32_t right) {
-    if (const auto* rule = merges_.find(symbols_[size_t(left)], symbols_[size_t(right)]))
-      heap_.push({rule->rank, left, rule->result});
-  }
-
-  std::span<int> symbols_;
-  const MergeTable& merges_;
-  std::vector<int32_t> next_, previous_;
-  Heap heap_;
-};
-
 }  // namespace
-
-MergeTable::MergeTable(std::span<const MergeRule> rules)
-    : slots_(std::bit_ceil(rules.size() * 2 + 2)) {
-  const size_t mask = slots_.size() - 1;
-  for (const MergeRule& rule : rules) {
-    const uint64_t key = pair_key(rule.left, rule.right);
-    size_t at = scatter(key) & mask;
-    while (slots_[at].key != kEmpty && slots_[at].key != key) at = (at + 1) & mask;
-    slots_[at] = {key, {rule.rank, rule.result}};
-  }
-}
-
-const MergeTable::Rule* MergeTable::find(int left, int right) const {
-  const size_t mask = slots_.size() - 1;
-  const uint64_t key = pair_key(left, right);
-  size_t at = scatter(key) & mask;
-  while (slots_[at].key != kEmpty) {
-    if (slots_[at].key == key) return &slots_[at].rule;
-    at = (at + 1) & mask;
-  }
-  return nullptr;
-}
 
 BpeModel::BpeModel(BpeDefinition definition, SpanUnit unit, std::string source)
     : definition_(without_control_tokens(std::move(definition))),
@@ -221,12 +91,12 @@ void BpeModel::find_joined_letters() {
     const int right = find_ends(rule.right).first;
     if (left >= 0 && right >= 0) joined.push_back({left, right, 0, 0});
   }
-  const auto key = [](const MergeRule& rule) { return pair_key(rule.left, rule.right); };
-  std::ranges::sort(joined, {}, key);
-  const auto same = [&](const MergeRule& a, const MergeRule& b) {
-    return key(a) == key(b);
+  const auto pair = [](const MergeRule& rule) {
+    return std::pair(rule.left, rule.right);
   };
-  joined.erase(std::unique(joined.begin(), joined.end(), same), joined.end());
+  std::ranges::sort(joined, {}, pair);
+  const auto repeats = std::ranges::unique(joined, {}, pair);
+  joined.erase(repeats.begin(), repeats.end());
   joined_letters_.emplace(joined);
 }
 
@@ -320,8 +190,8 @@ void BpeModel::encode_bytes(std::string_view bytes, std::vector<int>& ids) const
       return;
     }
   }
-  if (bytes.size() <= kShortSpan) {
-    std::array<int, kShortSpan> symbols;
+  if (bytes.size() <= kFewBytes) {
+    std::array<int, kFewBytes> symbols;
     for (size_t i = 0; i < bytes.size(); ++i)
       symbols[i] = byte_symbols_[uint8_t(bytes[i])];
     return append_merged(std::span(symbols).first(bytes.size()), ids);
@@ -332,8 +202,7 @@ void BpeModel::encode_bytes(std::string_view bytes, std::vector<int>& ids) const
 }
 
 void BpeModel::append_merged(std::span<int> symbols, std::vector<int>& ids) const {
-  const size_t n = symbols.size() <= kShortSpan ? merge_short(symbols, merges_)
-                                                : LongMerge(symbols, merges_).run();
+  const size_t n = merge_symbols(symbols, merges_);
   for (const int symbol : symbols.first(n)) {
     if (symbol < vocabulary().size()) {
       ids.push_back(symbol);

@@ -3,35 +3,16 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/bpe_merge.h"
 #include "text/tokenizer_definition.h"
 
 namespace ingot {
-
-// (left, right) to (rank, result), by open addressing.
-class MergeTable {
- public:
-  struct Rule {
-    int32_t rank;
-    int32_t result;
-  };
-  explicit MergeTable(std::span<const MergeRule> rules);
-  const Rule* find(int left, int right) const;
-
- private:
-  struct Slot {
-    uint64_t key = kEmpty;
-    Rule rule{};
-  };
-  static constexpr uint64_t kEmpty = ~uint64_t{0};
-  std::vector<Slot> slots_;
-};
 
 // What the spans given to a model are made of.
 enum class SpanUnit { characters, bytes };

@@ -107,13 +107,24 @@ void split_pieces(Pieces& pieces, SplitBehavior behavior, bool invert, const Fin
         std::string_view(pieces.text).substr(piece.begin, piece.end - piece.begin);
     matches.clear();
     find(text, matches);
+    const auto keep = [&](size_t begin, size_t end) {
+      if (begin == end) return;
+      result.push_back(
+          {piece.begin + begin, piece.begin + end, piece.at_start && begin == 0});
+    };
+    if (behavior == SplitBehavior::isolated) {  // matches and gaps alike stay
+      size_t done = 0;
+      for (const TextRange& match : matches) {
+        keep(done, match.begin);
+        keep(match.begin, match.end);
+        done = match.end;
+      }
+      keep(done, text.size());
+      continue;
+    }
     std::vector<Part> parts = cover(text, matches, invert);
     apply_behavior(parts, behavior);
-    for (const Part& part : parts) {
-      if (part.begin == part.end) continue;
-      result.push_back({piece.begin + part.begin, piece.begin + part.end,
-                        piece.at_start && part.begin == 0});
-    }
+    for (const Part& part : parts) keep(part.begin, part.end);
   }
   pieces.list = std::move(result);
 }
