@@ -57,7 +57,8 @@ TEST_P(Allocation, NoneAfterReserve) {
               .tokens = tokens.buffer(),
               .positions = position_memory.buffer(),
               .sequences = sequence_memory.buffer(),
-              .page_tables = table_memory.buffer()};
+              .page_tables = table_memory.buffer(),
+              .state_slots = {}};
   std::vector<SampleRow> rows(kTokens, SampleRow{});
   for (SampleRow& row : rows)
     row.args = {.temperature = 1.0f, .top_k = 40, .top_p = 0.9f};
@@ -77,7 +78,7 @@ TEST_P(Allocation, NoneAfterReserve) {
   backend->kv_append({layout, pages.buffer()}, kv.rows, kv.rows, batch);
   backend->attention(h.rows, x.rows, {layout, pages.buffer()}, batch,
                      {.n_heads = 8, .head_dim = 64, .scale = 0.125f, .sinks = {}});
-  backend->gated_activation(half.rows, x.rows, Activation::silu);
+  backend->gated_activation(half.rows, x.rows, {Activation::silu});
   backend->activation(x.rows, Activation::gelu_erf);
   backend->add(x.rows, h.rows);
   backend->gather_rows(h.rows, x.rows, position_memory.buffer());

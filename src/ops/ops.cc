@@ -51,9 +51,28 @@ Ops::OwnedRows Ops::allocate_rows(int n_rows, int width) {
   return owned;
 }
 
+void Ops::matmul_heads(Rows out, int out_step, Rows x, int x_step,
+                       std::span<const std::unique_ptr<Weight>> weights) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const Weight& w = *weights[i];
+    matmul(out.columns(int(i) * out_step, w.n_rows), x.columns(int(i) * x_step, w.n_cols),
+           w, {});
+  }
+}
+
+size_t recurrent_slot_bytes(const RecurrentLayout& l) {
+  const auto n = [](int a, int b) { return size_t(a) * size_t(b); };
+  const size_t state = n(l.n_value_heads, l.key_dim) * size_t(l.value_dim);
+  const size_t conv = n(l.conv_kernel - 1 + kPageTokens, l.channels());
+  const size_t token = n(l.n_key_heads, l.key_dim) + n(l.n_value_heads, l.value_dim) +
+                       size_t(l.n_value_heads);
+  return 2 * (state + conv + kPageTokens * token) * sizeof(float);
+}
+
 size_t kv_page_bytes(const KvLayout& layout) {
-  const size_t values = size_t(layout.n_kv_heads) * kPageTokens *
-                        (size_t(layout.key_dim) + size_t(layout.value_dim));
+  const int value_dim = layout.stored_value_dim();
+  const size_t rows = size_t(layout.n_kv_heads) * kPageTokens;
+  const size_t values = rows * (size_t(layout.key_dim) + size_t(value_dim));
   switch (layout.type) {
     case KvType::f32:
       return values * 4;
@@ -61,7 +80,7 @@ size_t kv_page_bytes(const KvLayout& layout) {
     case KvType::bf16:
       return values * 2;
     case KvType::q8:
-      return values + 2 * size_t(layout.n_kv_heads) * kPageTokens * sizeof(float);
+      return values + (value_dim > 0 ? 2 : 1) * rows * sizeof(float);
   }
   CHECK(false);
 }

@@ -107,6 +107,7 @@ struct Batch {
   Buffer positions;    // [n_tokens] int32
   Buffer sequences;    // [n_tokens] int32
   Buffer page_tables;  // [n_sequences, max_pages] int32
+  Buffer state_slots;  // [n_sequences] int32: of RecurrentState; empty without any
 };
 
 struct KvLayout {
@@ -114,28 +115,76 @@ struct KvLayout {
   int key_dim = 0;
   int value_dim = 0;
   KvType type = KvType::f16;
+  bool values_in_keys = false;
+  int stored_value_dim() const { return values_in_keys ? 0 : value_dim; }
 };
 
 // One layer's pages: [n_pages] times { keys [n_kv_heads, kPageTokens, key_dim],
-// values [n_kv_heads, kPageTokens, value_dim], for q8 then one float32 scale a token and
-// head, keys first }.
+// values [n_kv_heads, kPageTokens, stored_value_dim()], for q8 then one float32 scale a
+// token and head, keys first }.  With values_in_keys a value is the first value_dim of
+// its key.  Pages without values of their own have no scales for them either.
 struct KvPages {
   KvLayout layout;
   Buffer pages;
 };
 size_t kv_page_bytes(const KvLayout& layout);
 
+// What the gated delta rule and its convolution keep of a sequence: two halves of a slot,
+// page p in half p % 2.  A half is { S [n_value_heads, key_dim, value_dim] at the page's
+// start; conv inputs [conv_kernel - 1 + kPageTokens, channels], those of the page before
+// first; of each of its tokens k [n_key_heads, key_dim], u [n_value_heads, value_dim] and
+// the log decay g [n_value_heads] }, float32.  When a page's last row is computed, the
+// other half receives S and the conv inputs that the next page starts from; position 0
+// starts from zeros.  Rows of the page at hand and of the one before may be dropped and
+// written again.
+struct RecurrentLayout {
+  int n_key_heads = 0;
+  int n_value_heads = 0;
+  int key_dim = 0;
+  int value_dim = 0;
+  int conv_kernel = 0;
+  int channels() const { return 2 * n_key_heads * key_dim + n_value_heads * value_dim; }
+};
+struct RecurrentState {
+  RecurrentLayout layout;
+  Buffer slots;  // [n_slots] times recurrent_slot_bytes
+};
+size_t recurrent_slot_bytes(const RecurrentLayout& layout);
+
 // ---- Op arguments -------------------------------------------------------------------
 
-enum class Activation { silu, gelu_tanh, gelu_erf };
+enum class Activation { silu, gelu_tanh, gelu_erf, sigmoid };
+
+// act(g) * u.  With limit > 0 (architectures.md 10, gpt-oss): g at most limit, u within
+// +-limit, and (u + 1) * g * sigmoid(alpha * g); kind is then not used.
+struct GatedActivation {
+  Activation kind = Activation::silu;
+  float limit = 0.0f;
+  float alpha = 1.0f;
+};
 
 enum class RopePairing { half_split, interleaved };  // architectures.md 2.1
 
 struct RopeArgs {
   int n_heads = 0;
   int head_dim = 0;
-  int rotary_dims = 0;  // the first so many of each head turn, the rest pass through
+  int rotary_dims = 0;  // so many of each head turn, the rest pass through
   RopePairing pairing = RopePairing::half_split;
+  int first = 0;  // the first dimension of a head that turns
+};
+
+// The keys that rows of sparse attention see: bit j % 64 of word [row, j / 64] for the
+// key at position j.
+struct KeySelection {
+  Buffer bits;      // [n_tokens, n_words] uint64; empty: every key
+  int n_words = 0;  // context / 64, rounded up
+};
+
+struct SelectKeysArgs {
+  int n_heads = 0;
+  int head_dim = 0;
+  int top_k = 0;
+  float scale = 1.0f;  // of q . k, inside the ReLU
 };
 
 struct AttentionArgs {
@@ -145,6 +194,56 @@ struct AttentionArgs {
   int window = 0;        // > 0: keys j with p - j < window only, the own one included
   float softcap = 0.0f;  // > 0: scores become c * tanh(s / c)
   Buffer sinks;          // [n_heads] f32, or empty: a logit that takes weight, no value
+  KeySelection selection = {};
+};
+
+// How a token's experts are chosen (architectures.md 2.6, 15; -more.md 2.1).
+enum class RouterScore {
+  softmax,         // of all logits; the largest win
+  softmax_chosen,  // the largest logits win, softmax over them alone
+  sigmoid,         // of each logit
+};
+struct RouterArgs {
+  RouterScore score = RouterScore::softmax;
+  int n_experts = 0;
+  int n_used = 0;
+  int n_groups = 1;        // experts in equal runs;
+  int n_groups_used = 1;   // those with the largest sum of their two best may be chosen
+  bool normalise = false;  // weights /= their sum + normalise_eps
+  float normalise_eps = 0.0f;
+  float scale = 1.0f;  // of the weights, last
+  Buffer bias = {};    // [n_experts] f32 added to the scores for the choice alone
+};
+
+// What route() chose: experts of a token ascending.
+struct Routing {
+  Buffer experts;  // [n_tokens, n_used] int32
+  Buffer weights;  // [n_tokens, n_used] f32
+  int n_used = 0;
+};
+
+// One matrix an expert, all of one shape.
+struct ExpertWeights {
+  std::vector<std::unique_ptr<Weight>> experts;
+  Memory bias;  // [n_experts, n_rows] f32, or empty
+};
+
+struct GatedDeltaArgs {
+  bool tiled_value_heads = false;  // value head j reads key head j % n_key_heads
+  Buffer decay;                    // [n_value_heads] f32: -exp(A_log)
+  Buffer dt_bias;                  // [n_value_heads] f32
+  float l2_eps = 1e-6f;
+};
+
+// For each of n_heads runs of `count` columns, out[to_first + h * to_step ...] =
+// x[from_first + h * from_step ...].
+struct ColumnCopy {
+  int n_heads = 0;
+  int count = 0;
+  int from_first = 0;
+  int from_step = 0;
+  int to_first = 0;
+  int to_step = 0;
 };
 
 // Per row of logits, in this order: penalties, bias, temperature, top_k, top_p, min_p,
@@ -232,19 +331,59 @@ class Ops {
   // head_dim]
   virtual void rope(Rows x, Rows cos_sin, const RopeArgs& args) = 0;
   // Writes each row's key and value into its page   k: [n, n_kv_heads * key_dim], v alike
+  // with stored_value_dim(); where that is 0, v is not looked at.
   virtual void kv_append(const KvPages& kv, Rows k, Rows v, const Batch& batch) = 0;
   // Causal softmax attention over the pages; a KV head serves n_heads / n_kv_heads
   // queries
   //                          q: [n, n_heads * head_dim], out: [n, n_heads * value_dim]
   virtual void attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
                          const AttentionArgs& args) = 0;
-  // out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i]      gate_up: [n, 2 * width]
+  // out[t, i] = act(gate_up[t, i], gate_up[t, width + i])       gate_up: [n, 2 * width]
   // out may be the first half of gate_up itself.
-  virtual void gated_activation(Rows out, Rows gate_up, Activation kind) = 0;
+  virtual void gated_activation(Rows out, Rows gate_up, const GatedActivation& act) = 0;
   // x = act(x)
   virtual void activation(Rows x, Activation kind) = 0;
   // x += h
   virtual void add(Rows x, Rows h) = 0;
+  // x[t] += sigmoid(gate[t]) * h[t]                              gate: [n, 1]
+  virtual void add_gated(Rows x, Rows h, Rows gate) = 0;
+  // x *= act(gate)
+  virtual void multiply_activation(Rows x, Rows gate, Activation kind) = 0;
+  virtual void copy_columns(Rows out, Rows x, const ColumnCopy& copy) = 0;
+  // Columns [i * out_step, + n_rows) of out = weights[i] times columns [i * x_step, +
+  // n_cols) of x, as matmul() does it.
+  virtual void matmul_heads(Rows out, int out_step, Rows x, int x_step,
+                            std::span<const std::unique_ptr<Weight>> weights);
+
+  // Chooses each token's experts; ties go to the lowest index    logits: [n, n_experts]
+  virtual void route(const Routing& routing, Rows logits, const RouterArgs& args) = 0;
+  // Row t * n_used + i of out = expert i of token t times row t of x, or row
+  // t * n_used + i where x has as many rows as out; bits as matmul() gives them
+  //                                   x: [n or n * n_used, n_cols], out: [n * n_used,
+  //                                   n_rows]
+  virtual void expert_matmul(Rows out, Rows x, const ExpertWeights& w,
+                             const Routing& routing) = 0;
+  // out[t] = sum of weights[t, i] * y[t * n_used + i], i ascending    y: [n * n_used, .]
+  virtual void combine_experts(Rows out, Rows y, const Routing& routing) = 0;
+
+  // Writes the rows of x into the state, then out[t] = silu(sum over the last kernel rows
+  // of weight[., j] * x), zeros before the sequence     x, out: [n, channels]; weight:
+  //                                                     [channels, conv_kernel] f32
+  virtual void short_conv(Rows out, Rows x, const Buffer& weight,
+                          const RecurrentState& state, const Batch& batch) = 0;
+  // The gated delta rule in design.md's page form.  qkv: [n, channels] after the
+  // convolution; q and k are normalised here and q scaled by key_dim^-1/2.  beta =
+  // sigmoid(b), log decay = decay * softplus(a + dt_bias).
+  //                       b, a: [n, n_value_heads], out: [n, n_value_heads * value_dim]
+  virtual void gated_delta(Rows out, Rows qkv, Rows b, Rows a, const GatedDeltaArgs& args,
+                           const RecurrentState& state, const Batch& batch) = 0;
+  // The top_k keys of each row by sum over heads of weights[t, h] * relu(q . k * scale),
+  // ties to the lowest position; all of them where there are no more than top_k.
+  // `keys`: pages of one head with value_dim 0.     q: [n, n_heads * head_dim], weights:
+  //                                                 [n, n_heads]
+  virtual void select_keys(const KeySelection& out, Rows q, Rows weights,
+                           const KvPages& keys, const Batch& batch,
+                           const SelectKeysArgs& args) = 0;
   // out[i] = x[rows[i]]                                         rows: [out.n_rows] int32
   virtual void gather_rows(Rows out, Rows x, const Buffer& rows) = 0;
   // x = cap * tanh(x / cap)

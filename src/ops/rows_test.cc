@@ -117,6 +117,7 @@ Activation kind_of(const Case& c) {
   const auto kind = c.param<std::string>("kind");
   return kind == "silu"        ? Activation::silu
          : kind == "gelu_tanh" ? Activation::gelu_tanh
+         : kind == "sigmoid"   ? Activation::sigmoid
                                : Activation::gelu_erf;
 }
 
@@ -140,11 +141,11 @@ TEST_P(RowOps, ActivationOp) {
 TEST_P(RowOps, GatedActivation) {
   INGOT_FOR_CASES("gated_activation", c) {
     TestRows gate_up = rows(c, "gate_up"), out = empty(c, "out");
-    ops->gated_activation(out.rows, gate_up.rows, kind_of(c));
+    ops->gated_activation(out.rows, gate_up.rows, {kind_of(c)});
     expect_close(out.values(), c.floats("out"), kActivationUlps + 1,
                  8 * case_error(kind_of(c)));
     ops->gated_activation(gate_up.rows.columns(0, out.rows.width), gate_up.rows,
-                          kind_of(c));  // over its own first half
+                          {kind_of(c)});  // over its own first half
     const std::vector<float> in_place = gate_up.values(), apart = out.values();
     for (size_t i = 0; i < apart.size(); ++i) {
       const size_t width = size_t(out.rows.width);

@@ -2,12 +2,14 @@
 // kAttentionSplit; a running softmax goes page after page within a split, splits merge in
 // order.  So a row's bits depend on its own position and pages alone.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/check.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/for_rows.h"
+#include "ops/cpu/kv_pages.h"
 #include "ops/testing_faults.h"
 
 namespace ingot::cpu {
@@ -15,43 +17,6 @@ namespace {
 
 constexpr int kRowsPerItem = 8;  // rows that share widened keys
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-size_t element_bytes(KvType type) {
-  return type == KvType::f32 ? 4 : type == KvType::q8 ? 1 : 2;
-}
-
-// Where the parts of a page lie.
-struct PageParts {
-  explicit PageParts(const KvLayout& l)
-      : layout(l),
-        key_bytes(size_t(kPageTokens) * size_t(l.key_dim) * element_bytes(l.type)),
-        value_bytes(size_t(kPageTokens) * size_t(l.value_dim) * element_bytes(l.type)),
-        page_bytes(kv_page_bytes(l)) {}
-
-  std::byte* keys(std::byte* page, int head) const {
-    return page + size_t(head) * key_bytes;
-  }
-  std::byte* values(std::byte* page, int head) const {
-    return page + size_t(layout.n_kv_heads) * key_bytes + size_t(head) * value_bytes;
-  }
-  float* key_scales(std::byte* page, int head) const {
-    return reinterpret_cast<float*>(page + size_t(layout.n_kv_heads) *
-                                               (key_bytes + value_bytes)) +
-           head * kPageTokens;
-  }
-  float* value_scales(std::byte* page, int head) const {
-    return key_scales(page, layout.n_kv_heads + head);
-  }
-
-  KvLayout layout;
-  size_t key_bytes, value_bytes, page_bytes;
-};
-
-const int32_t* page_table(const Batch& batch, int row) {
-  const int sequence = host<const int32_t>(batch.sequences)[row];
-  return host<const int32_t>(batch.page_tables) +
-         size_t(sequence) * size_t(batch.max_pages);
-}
 
 // A running softmax of each query.
 struct Softmax {
@@ -83,7 +48,8 @@ struct Work {
   const int32_t* table = nullptr;
   int kv_head = 0;
   int n_rows = 0;
-  int position = 0;  // of the first row
+  int position = 0;                    // of the first row
+  const uint64_t* selected = nullptr;  // bits of the only row's keys; null: every key
 
   int n_queries() const { return n_rows * group; }
   // First key that row r sees.
@@ -104,12 +70,6 @@ float exp_of(const Kernels& k, float a, float b) {
 // A row of nothing but -inf has no largest score to subtract.
 float shift_of(float largest) { return largest == kMinusInfinity ? 0.0f : largest; }
 
-const float* widened(const Kernels& kernels, const KvRun& run, int n, float* scratch) {
-  if (run.type == KvType::f32) return reinterpret_cast<const float*>(run.data);
-  kernels.widen_kv(run, n, scratch);
-  return scratch;
-}
-
 // One query meets keys [first, first + count) of a page, of which scores and values
 // begin at first.
 void add_to_softmax(const Work& w, int q, float* scores, const float* values, int count) {
@@ -123,31 +83,75 @@ void add_to_softmax(const Work& w, int q, float* scores, const float* values, in
   w.kernels.accumulate(scores, count, values, dim, rescale, w.split.acc + q * dim);
 }
 
+// n keys and their values from slot `slot` on.
+struct PageKeys {
+  const float* keys;
+  const float* values;
+};
+PageKeys read_keys(const Work& w, std::byte* page, int slot, int n) {
+  const KvLayout& l = w.parts.layout;
+  const float* keys =
+      widened(w.kernels, w.parts.key_run(page, w.kv_head, slot), n, w.keys);
+  if (!l.values_in_keys)
+    return {keys,
+            widened(w.kernels, w.parts.value_run(page, w.kv_head, slot), n, w.values)};
+  for (int j = 0; j < n; ++j)
+    std::copy_n(keys + j * l.key_dim, l.value_dim, w.values + j * l.value_dim);
+  return {keys, w.values};
+}
+
+// The same of the keys whose bits are set, bit 0 being the key at `slot`, side by side.
+PageKeys read_selected_keys(const Work& w, std::byte* page, int slot, uint64_t bits) {
+  const KvLayout& l = w.parts.layout;
+  int n = 0;
+  while (bits != 0) {
+    const int skip = std::countr_zero(bits);
+    const int run = std::countr_one(bits >> skip);  // below 64: not all are set
+    const int from = slot + skip;
+    float* keys = w.keys + n * l.key_dim;
+    float* values = w.values + n * l.value_dim;
+    w.kernels.widen_kv(w.parts.key_run(page, w.kv_head, from), run, keys);
+    if (!l.values_in_keys)
+      w.kernels.widen_kv(w.parts.value_run(page, w.kv_head, from), run, values);
+    else
+      for (int j = 0; j < run; ++j)
+        std::copy_n(keys + j * l.key_dim, l.value_dim, values + j * l.value_dim);
+    n += run;
+    bits &= ~(((uint64_t{1} << run) - 1) << skip);
+  }
+  return {w.keys, w.values};
+}
+
 // Keys [begin, end), all in one page, meet every row that sees them.
 void add_page(const Work& w, int begin, int end) {
   const KvLayout& layout = w.parts.layout;
   std::byte* page = w.pages + size_t(w.table[begin / kPageTokens]) * w.parts.page_bytes;
-  const int slot = begin % kPageTokens;
-  const int count = end - begin;
-  const bool q8 = layout.type == KvType::q8;
-  const size_t skip = size_t(slot) * element_bytes(layout.type);
-  const KvRun key_run{w.parts.keys(page, w.kv_head) + skip * size_t(layout.key_dim),
-                      q8 ? w.parts.key_scales(page, w.kv_head) + slot : nullptr,
-                      layout.type, layout.key_dim};
-  const KvRun value_run{w.parts.values(page, w.kv_head) + skip * size_t(layout.value_dim),
-                        q8 ? w.parts.value_scales(page, w.kv_head) + slot : nullptr,
-                        layout.type, layout.value_dim};
-  const float* keys = widened(w.kernels, key_run, count, w.keys);
-  const float* values = widened(w.kernels, value_run, count, w.values);
-  w.kernels.scores(w.queries, w.n_queries(), keys, count, layout.key_dim, w.args.scale,
-                   w.scores);
+  const PageKeys p = read_keys(w, page, begin % kPageTokens, end - begin);
+  w.kernels.scores(w.queries, w.n_queries(), p.keys, end - begin, layout.key_dim,
+                   w.args.scale, w.scores);
   for (int q = 0; q < w.n_queries(); ++q) {
     const int first = std::max(w.begin(q / w.group), begin) - begin;
     const int last = std::min(w.end(q / w.group), end) - begin;
     if (first < last)
       add_to_softmax(w, q, w.scores + q * kPageTokens + first,
-                     values + first * layout.value_dim, last - first);
+                     p.values + first * layout.value_dim, last - first);
   }
+}
+
+// The same for the only row's selected keys among them.
+void add_selected(const Work& w, int begin, int end) {
+  const int slot = begin % kPageTokens;
+  const uint64_t all = ~uint64_t{0} >> (kPageTokens - (end - begin));
+  const uint64_t bits = (w.selected[begin / kPageTokens] >> slot) & all;
+  if (bits == 0) return;
+  if (bits == all) return add_page(w, begin, end);
+  std::byte* page = w.pages + size_t(w.table[begin / kPageTokens]) * w.parts.page_bytes;
+  const PageKeys p = read_selected_keys(w, page, slot, bits);
+  const int n = std::popcount(bits);
+  w.kernels.scores(w.queries, w.n_queries(), p.keys, n, w.parts.layout.key_dim,
+                   w.args.scale, w.scores);
+  for (int q = 0; q < w.n_queries(); ++q)
+    add_to_softmax(w, q, w.scores + q * kPageTokens, p.values, n);
 }
 
 void merge_split(const Work& w, int q) {
@@ -189,7 +193,10 @@ void attend(const Work& w) {
     const int split_begin = begin;
     while (begin < split_end) {
       const int end = std::min(split_end, (begin / kPageTokens + 1) * kPageTokens);
-      add_page(w, begin, end);
+      if (w.selected == nullptr)
+        add_page(w, begin, end);
+      else
+        add_selected(w, begin, end);
       begin = end;
     }
     for (int q = 0; q < w.n_queries(); ++q)
@@ -236,6 +243,12 @@ void attend_rows(Work& w, Rows out, Rows q, const Batch& batch, int first, int e
   w.table = page_table(batch, first);
   w.n_rows = end - first;
   w.position = host<const int32_t>(batch.positions)[first];
+  const KeySelection& selection = w.args.selection;
+  if (selection.bits.data != nullptr) {
+    CHECK(w.n_rows == 1 && w.position / kPageTokens < selection.n_words);
+    w.selected =
+        host<const uint64_t>(selection.bits) + size_t(first) * size_t(selection.n_words);
+  }
   CHECK((w.position + w.n_rows - 1) / kPageTokens < batch.max_pages);
   const int row_floats = w.group * l.key_dim;
   for (int r = 0; r < w.n_rows; ++r)
@@ -259,11 +272,13 @@ void CpuOps::grow_attention_scratch(size_t floats) {
 void CpuOps::kv_append(const KvPages& kv, Rows k, Rows v, const Batch& batch) {
   const PageParts parts(kv.layout);
   const KvLayout& l = kv.layout;
-  CHECK(k.n_rows == batch.n_tokens && v.n_rows == batch.n_tokens);
-  CHECK(k.width == l.n_kv_heads * l.key_dim && v.width == l.n_kv_heads * l.value_dim);
+  CHECK(k.n_rows == batch.n_tokens && k.width == l.n_kv_heads * l.key_dim);
+  const int value_dim = l.stored_value_dim();
+  CHECK(value_dim == 0 ||
+        (v.n_rows == batch.n_tokens && v.width == l.n_kv_heads * value_dim));
   const int32_t* positions = host<const int32_t>(batch.positions);
   std::byte* pages = host<std::byte>(kv.pages);
-  for_rows(k.n_rows, k.width + v.width, [&](int t) {
+  for_rows(k.n_rows, l.n_kv_heads * (l.key_dim + value_dim), [&](int t) {
     const int page_index = positions[t] / kPageTokens;
     const int slot = positions[t] % kPageTokens;
     CHECK(page_index < batch.max_pages);
@@ -273,12 +288,12 @@ void CpuOps::kv_append(const KvPages& kv, Rows k, Rows v, const Batch& batch) {
       const float key_scale =
           kernels_.store(host_row(k, t) + h * l.key_dim, l.key_dim, l.type,
                          parts.keys(page, h) + skip * size_t(l.key_dim));
+      if (parts.q8()) parts.key_scales(page, h)[slot] = key_scale;
+      if (value_dim == 0) continue;
       const float value_scale =
-          kernels_.store(host_row(v, t) + h * l.value_dim, l.value_dim, l.type,
-                         parts.values(page, h) + skip * size_t(l.value_dim));
-      if (l.type != KvType::q8) continue;
-      parts.key_scales(page, h)[slot] = key_scale;
-      parts.value_scales(page, h)[slot] = value_scale;
+          kernels_.store(host_row(v, t) + h * value_dim, value_dim, l.type,
+                         parts.values(page, h) + skip * size_t(value_dim));
+      if (parts.q8()) parts.value_scales(page, h)[slot] = value_scale;
     }
   });
 }
@@ -291,9 +306,11 @@ void CpuOps::attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
   CHECK(args.head_dim == l.key_dim && args.n_heads % l.n_kv_heads == 0);
   CHECK(q.width == args.n_heads * l.key_dim && out.width == args.n_heads * l.value_dim);
   if (q.n_rows == 0) return;
-  // Rows that share widened keys; fewer when there are threads to feed.
+  // Rows that share widened keys; fewer when there are threads to feed, one where each
+  // has its own selection.
   const int n_items = q.n_rows * l.n_kv_heads;
-  const int block = std::clamp(n_items / (4 * pool_.n_threads()), 1, kRowsPerItem);
+  const int most = args.selection.bits.data == nullptr ? kRowsPerItem : 1;
+  const int block = std::clamp(n_items / (4 * pool_.n_threads()), 1, most);
   const int n_blocks = (q.n_rows + block - 1) / block;
   grow_attention_scratch(scratch_floats(l, block * (args.n_heads / l.n_kv_heads)));
   const int32_t* sequences = host<const int32_t>(batch.sequences);

@@ -62,6 +62,10 @@ __m256 gelu_erf(__m256 x) {
   return _mm256_mul_ps(x, weight);
 }
 
+__m256 sigmoid(__m256 x) {
+  return times_sigmoid(_mm256_set1_ps(1.0f), x, _mm256_setzero_ps());
+}
+
 template <__m256 (*function)(__m256)>
 void apply(float* x, int n) {
   int i = 0;
@@ -92,6 +96,8 @@ void activate(float* x, int n, Activation kind) {
       return apply<gelu_tanh>(x, n);
     case Activation::gelu_erf:
       return apply<gelu_erf>(x, n);
+    case Activation::sigmoid:
+      return apply<sigmoid>(x, n);
   }
 }
 
@@ -103,6 +109,32 @@ void gate_rows(float* out, const float* gate, const float* up, int n, Activation
       return apply_gate<gelu_tanh>(out, gate, up, n);
     case Activation::gelu_erf:
       return apply_gate<gelu_erf>(out, gate, up, n);
+    case Activation::sigmoid:
+      return apply_gate<sigmoid>(out, gate, up, n);
+  }
+}
+
+// NaN passes through every step: min and max return their second operand.
+__m256 limited(__m256 gate, __m256 up, __m256 limit, __m256 alpha) {
+  const __m256 g = _mm256_min_ps(limit, gate);
+  const __m256 low_limit = _mm256_sub_ps(_mm256_setzero_ps(), limit);
+  const __m256 u = _mm256_max_ps(low_limit, _mm256_min_ps(limit, up));
+  const __m256 z = _mm256_mul_ps(alpha, g);
+  // What rounding took from z; nothing where z may have overflowed: sigmoid is 0 there.
+  const __m256 tame = _mm256_cmp_ps(magnitude_of(z), _mm256_set1_ps(1000.0f), _CMP_LT_OQ);
+  const __m256 z_low = _mm256_and_ps(_mm256_fmsub_ps(alpha, g, z), tame);
+  return _mm256_mul_ps(_mm256_add_ps(u, _mm256_set1_ps(1.0f)),
+                       times_sigmoid(g, z, z_low));
+}
+
+void gate_limited(float* out, const float* gate, const float* up, int n, float limit,
+                  float alpha) {
+  const __m256 limits = _mm256_set1_ps(limit), alphas = _mm256_set1_ps(alpha);
+  for (int i = 0; i < n; i += kLanes) {
+    const __m256i mask = lane_mask(n - i);
+    _mm256_maskstore_ps(out + i, mask,
+                        limited(_mm256_maskload_ps(gate + i, mask),
+                                _mm256_maskload_ps(up + i, mask), limits, alphas));
   }
 }
 
@@ -120,6 +152,7 @@ void soft_cap(float* x, int n, float cap) {
 void add_avx2_activations(Kernels& table) {
   table.activate = activate;
   table.gate = gate_rows;
+  table.gate_limited = gate_limited;
   table.soft_cap = soft_cap;
 }
 

@@ -70,7 +70,7 @@ inline __m256 tanh_lanes(__m256 x) {
   return _mm256_or_ps(sign, magnitude_of(result));
 }
 
-// x / (1 + exp(-z)) where z has x's sign and z + low is the exact argument.
+// x / (1 + exp(-z)), where z + low is the exact argument.
 inline __m256 times_sigmoid(__m256 x, __m256 z, __m256 low) {
   const __m256 sign = _mm256_and_ps(_mm256_set1_ps(-0.0f), z);
   // e = exp(-|z|); for z < 0 the value is x e / (1 + e), which cannot overflow.

@@ -19,6 +19,7 @@ std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options) {
 namespace cpu {
 
 constexpr int kNumericsVersion = 1;  // NUMERICS.md
+constexpr int kMaxExperts = 1024;    // that reserve() makes room for
 
 CpuOps::CpuOps(const CpuOptions& options)
     : kernels_(choose_kernels(options.isa)), act_(options.act), pool_(options.n_threads) {
@@ -58,8 +59,10 @@ std::unique_ptr<Weight> CpuOps::pack(std::span<const WeightRows> parts) {
 }
 
 void CpuOps::reserve(int max_tokens, int max_width, int max_positions) {
-  (void)max_positions;  // attention's scratch depends on the heads alone
   grow_scratch(max_tokens, max_width);
+  grow_expert_scratch(max_tokens, kMaxExperts, max_width);
+  grow_route_scratch(kMaxExperts);
+  grow_key_scores(max_positions);
   // Enough for any heads of 8 columns and more whose queries are max_width wide; of these
   // pages only those that a real layout uses are ever touched.
   grow_attention_scratch(size_t(max_width) * 256);
@@ -129,11 +132,15 @@ void CpuOps::head_rms_norm(Rows x, int n_heads, int head_dim, const Buffer& weig
   });
 }
 
-void CpuOps::gated_activation(Rows out, Rows gate_up, Activation kind) {
+void CpuOps::gated_activation(Rows out, Rows gate_up, const GatedActivation& act) {
   CHECK(out.n_rows == gate_up.n_rows && gate_up.width == 2 * out.width);
   for_rows(out.n_rows, out.width, [&](int t) {
-    const float* row = host_row(gate_up, t);
-    kernels_.gate(host_row(out, t), row, row + out.width, out.width, kind);
+    const float* gate = host_row(gate_up, t);
+    const float* up = gate + out.width;
+    if (act.limit > 0.0f)
+      kernels_.gate_limited(host_row(out, t), gate, up, out.width, act.limit, act.alpha);
+    else
+      kernels_.gate(host_row(out, t), gate, up, out.width, act.kind);
   });
 }
 
@@ -146,6 +153,41 @@ void CpuOps::add(Rows x, Rows h) {
   CHECK(x.n_rows == h.n_rows && x.width == h.width);
   for_rows(x.n_rows, x.width,
            [&](int t) { kernels_.add(host_row(x, t), host_row(h, t), x.width); });
+}
+
+void CpuOps::add_gated(Rows x, Rows h, Rows gate) {
+  CHECK(x.n_rows == h.n_rows && x.width == h.width);
+  CHECK(gate.n_rows == x.n_rows && gate.width == 1);
+  for_rows(x.n_rows, x.width, [&](int t) {
+    float weight = *host_row(gate, t);
+    kernels_.activate(&weight, 1, Activation::sigmoid);
+    kernels_.accumulate(&weight, 1, host_row(h, t), x.width, 1.0f, host_row(x, t));
+  });
+}
+
+void CpuOps::multiply_activation(Rows x, Rows gate, Activation kind) {
+  CHECK(x.n_rows == gate.n_rows && x.width == gate.width);
+  for_rows(x.n_rows, x.width, [&](int t) {
+    float* row = host_row(x, t);
+    kernels_.gate(row, host_row(gate, t), row, x.width, kind);
+  });
+}
+
+void CpuOps::copy_columns(Rows out, Rows x, const ColumnCopy& copy) {
+  CHECK(out.n_rows == x.n_rows);
+  if (copy.n_heads == 0 || copy.count == 0) return;
+  const int last = copy.n_heads - 1;
+  CHECK(copy.from_first >= 0 && copy.from_step >= 0 && copy.to_first >= 0 &&
+        copy.to_step >= 0);
+  CHECK(copy.from_first + last * copy.from_step + copy.count <= x.width);
+  CHECK(copy.to_first + last * copy.to_step + copy.count <= out.width);
+  for_rows(x.n_rows, copy.n_heads * copy.count, [&](int t) {
+    const float* from = host_row(x, t) + copy.from_first;
+    float* to = host_row(out, t) + copy.to_first;
+    for (int h = 0; h < copy.n_heads; ++h)
+      std::memcpy(to + h * copy.to_step, from + h * copy.from_step,
+                  size_t(copy.count) * sizeof(float));
+  });
 }
 
 void CpuOps::gather_rows(Rows out, Rows x, const Buffer& rows) {

@@ -12,14 +12,48 @@
 
 namespace ingot::cpu {
 
+constexpr int kPassTokens = 128;  // rows that one reading of the weights serves
+inline size_t passes_of(int n_rows) {
+  return (size_t(n_rows) + kPassTokens - 1) / kPassTokens;
+}
+
 // Scratch of one thread; grows in reserve() alone.
 struct ThreadScratch {
   std::vector<float> logits;     // [max_width] a sampled row, adjusted
   std::vector<int> candidates;   // [max_width] tokens that may be chosen
-  Memory attention;              // what one work item of attention keeps
+  Memory attention;              // what one work item of attention or select_keys keeps
+  Memory key_scores;             // [2, max_positions] of select_keys
   std::vector<TileGroup> tiles;  // one chunk of unpacked weights
   std::vector<float> values;     // the same as float32
   std::vector<float> acc;        // [tokens a pass][8]
+  std::vector<double> scores;    // [3, n_experts] of route
+  std::vector<int32_t> ranked;   // [2, n_experts]
+};
+
+// Rows that meet one weight, as float32 and, where a segment wants them, as int8.
+struct MatmulInput {
+  int n_rows = 0;
+  const float* x = nullptr;  // row i is x + i * x_stride
+  size_t x_stride = 0;
+  const ActGroup* acts = nullptr;  // group g of row i is acts[g * act_stride + i]
+  size_t act_stride = 0;
+  const int32_t* out_rows = nullptr;  // row i of the result goes there; null: to row i
+};
+
+// An expert that some rows of a step chose.
+struct ExpertRun {
+  const PackedWeight* weight = nullptr;
+  const float* bias = nullptr;
+  MatmulInput in;
+  int64_t first_unit = 0;  // of the work, see experts.cc
+};
+
+// Pairs of token and expert sorted by expert.
+struct ExpertOrder {
+  std::vector<int32_t> first;  // [n_experts + 1] place of each expert's first pair
+  std::vector<int32_t> pairs;  // [n_pairs] in the order of their experts
+  std::vector<ExpertRun> runs;
+  Memory rows;  // [n_pairs, width] rows of x in that order
 };
 
 template <typename T>
@@ -61,13 +95,22 @@ class CpuOps : public Ops {
   void kv_append(const KvPages& kv, Rows k, Rows v, const Batch& batch) override;
   void attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
                  const AttentionArgs& args) override;
-  void gated_activation(Rows out, Rows gate_up, Activation kind) override;
+  void gated_activation(Rows out, Rows gate_up, const GatedActivation& act) override;
   void activation(Rows x, Activation kind) override;
   void add(Rows x, Rows h) override;
+  void add_gated(Rows x, Rows h, Rows gate) override;
+  void multiply_activation(Rows x, Rows gate, Activation kind) override;
+  void copy_columns(Rows out, Rows x, const ColumnCopy& copy) override;
+  void route(const Routing& routing, Rows logits, const RouterArgs& args) override;
+  void expert_matmul(Rows out, Rows x, const ExpertWeights& w,
+                     const Routing& routing) override;
+  void combine_experts(Rows out, Rows y, const Routing& routing) override;
   void short_conv(Rows out, Rows x, const Buffer& weight, const RecurrentState& state,
                   const Batch& batch) override;
   void gated_delta(Rows out, Rows qkv, Rows b, Rows a, const GatedDeltaArgs& args,
                    const RecurrentState& state, const Batch& batch) override;
+  void select_keys(const KeySelection& out, Rows q, Rows weights, const KvPages& keys,
+                   const Batch& batch, const SelectKeysArgs& args) override;
   void gather_rows(Rows out, Rows x, const Buffer& rows) override;
   void soft_cap(Rows x, float cap) override;
   void check_finite(Rows x, const Buffer& status, int tag) override;
@@ -81,12 +124,22 @@ class CpuOps : public Ops {
   // Runs body(t) for every row: on the pool when there is enough to do.
   template <typename Body>
   void for_rows(int n_rows, int width, const Body& body);
-  void matmul_tiles(const PackedWeight& weight, Rows out, Rows x, const float* bias,
-                    WorkRange range);
-  void matmul_tile(const WeightSegment& segment, int tile, Rows out, Rows x,
-                   const float* bias, ThreadScratch& scratch);
+  // Tiles [begin, end) of the weight.
+  void matmul_tiles(const PackedWeight& weight, Rows out, const MatmulInput& in,
+                    const float* bias, int begin, int end, ThreadScratch& scratch);
+  void matmul_tile(const WeightSegment& segment, int tile, Rows out,
+                   const MatmulInput& in, const float* bias, ThreadScratch& scratch);
+  // Whether int8 activations meet the weight, and whether float32 ones do.
+  bool wants_int8(const PackedWeight& weight) const;
+  bool wants_floats(const PackedWeight& weight) const;
+  void order_experts(const int32_t* experts, int n_pairs, int n_experts);
+  MatmulInput gather_for_experts(Rows x, const ExpertWeights& w, int n_pairs, int n_used);
+  int64_t plan_experts(const ExpertWeights& w, const MatmulInput& all);
   void grow_scratch(int max_tokens, int max_width);
   void grow_attention_scratch(size_t floats);
+  void grow_expert_scratch(int n_pairs, int n_experts, int width);
+  void grow_route_scratch(int n_experts);
+  void grow_key_scores(int max_positions);
 
   const Kernels& kernels_;
   ActMode act_;
@@ -94,6 +147,7 @@ class CpuOps : public Ops {
   std::vector<ThreadScratch> scratch_;  // one a thread
   Memory act_memory_;
   ActGroup* acts_ = nullptr;  // [n_cols / 32, n_tokens] quantised activations
+  ExpertOrder order_;
   OpsCounters counters_;
 };
 

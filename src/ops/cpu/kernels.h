@@ -110,6 +110,9 @@ struct Kernels {
   void (*add)(float* x, const float* h, int n);
   void (*activate)(float* x, int n, Activation kind);  // x = act(x)
   void (*gate)(float* out, const float* gate, const float* up, int n, Activation kind);
+  // out = (up + 1) g sigmoid(alpha g), g = min(gate, limit), up held within +-limit
+  void (*gate_limited)(float* out, const float* gate, const float* up, int n, float limit,
+                       float alpha);
   void (*soft_cap)(float* x, int n, float cap);  // cap tanh(x / cap)
   bool (*all_finite)(const float* x, int n);
   int (*argmax)(const float* x, int n);  // lowest index of the largest; -1: only NaN

@@ -166,6 +166,8 @@ float act(float x, Activation kind) {
   switch (kind) {
     case Activation::silu:
       return float(v / (1.0 + std::exp(-v)));
+    case Activation::sigmoid:
+      return float(1.0 / (1.0 + std::exp(-v)));
     case Activation::gelu_erf:
       return float(0.5 * v * std::erfc(-v * 0.70710678118654752440));
     case Activation::gelu_tanh: {
@@ -183,6 +185,17 @@ void activate(float* x, int n, Activation kind) {
 
 void gate_rows(float* out, const float* gate, const float* up, int n, Activation kind) {
   for (int i = 0; i < n; ++i) out[i] = act(gate[i], kind) * up[i];
+}
+
+// Comparisons that leave a NaN as it is.
+void gate_limited(float* out, const float* gate, const float* up, int n, float limit,
+                  float alpha) {
+  for (int i = 0; i < n; ++i) {
+    const double g = double(gate[i] > limit ? limit : gate[i]);
+    const float high = up[i] > limit ? limit : up[i];
+    const double u = double(high < -limit ? -limit : high);
+    out[i] = float((u + 1.0) * (g / (1.0 + std::exp(-double(alpha) * g))));
+  }
 }
 
 void soft_cap(float* x, int n, float cap) {
@@ -313,6 +326,7 @@ const Kernels& scalar_kernels() {
       .add = add,
       .activate = activate,
       .gate = gate_rows,
+      .gate_limited = gate_limited,
       .soft_cap = soft_cap,
       .all_finite = all_finite,
       .argmax = argmax,

@@ -10,8 +10,6 @@
 
 namespace ingot::cpu {
 
-constexpr int kPassTokens = 128;  // tokens that one reading of the weights serves
-
 void CpuOps::grow_scratch(int max_tokens, int max_width) {
   for (ThreadScratch& s : scratch_) {
     s.logits.resize(std::max(s.logits.size(), size_t(max_width)));
@@ -37,11 +35,12 @@ void dot_backwards(const Kernels& kernels, const float* w, int n_cols, const flo
 }
 
 void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens, Rows out,
-                const float* bias, const float* acc) {
+                const int32_t* out_rows, const float* bias, const float* acc) {
   const int n_rows = s.rows_in_tile(tile);
   const int first_row = s.first_row + tile * kTileRows;
   for (int t = 0; t < n_tokens; ++t) {
-    float* row = host_row(out, first_token + t) + first_row;
+    const int token = first_token + t;
+    float* row = host_row(out, out_rows == nullptr ? token : out_rows[token]) + first_row;
     for (int r = 0; r < n_rows; ++r) {
       const float value = acc[t * kTileRows + r];
       row[r] = bias == nullptr ? value : value + bias[first_row + r];
@@ -51,11 +50,12 @@ void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens,
 
 }  // namespace
 
-void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out, Rows x,
-                         const float* bias, ThreadScratch& scratch) {
+void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out,
+                         const MatmulInput& in, const float* bias,
+                         ThreadScratch& scratch) {
   const bool int8 = s.has_codes() && act_ == ActMode::automatic;
-  for (int t0 = 0; t0 < x.n_rows; t0 += kPassTokens) {
-    const int n_tokens = std::min(kPassTokens, x.n_rows - t0);
+  for (int t0 = 0; t0 < in.n_rows; t0 += kPassTokens) {
+    const int n_tokens = std::min(kPassTokens, in.n_rows - t0);
     float* acc = scratch.acc.data();
     std::fill_n(acc, n_tokens * kTileRows, 0.0f);
     for (int c0 = 0; c0 < s.n_cols; c0 += kChunkCols) {
@@ -66,8 +66,8 @@ void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out, Rows x,
         s.unpack(s, tile, c0 / kGroupCols, n_groups, scratch.tiles.data());
       if (int8) {
         kernels_.dot_int8(scratch.tiles.data(), s.format, n_groups,
-                          acts_ + size_t(c0 / kGroupCols) * size_t(x.n_rows) + t0,
-                          size_t(x.n_rows), n_tokens, acc);
+                          in.acts + size_t(c0 / kGroupCols) * in.act_stride + t0,
+                          in.act_stride, n_tokens, acc);
         continue;
       }
       if (s.has_codes())
@@ -77,26 +77,37 @@ void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out, Rows x,
         values = reinterpret_cast<const float*>(s.tile(tile)) + c0 * kTileRows;
       else
         tile_values(kernels_, s, tile, c0, n_cols, scratch.values.data());
-      const float* row = host_row(x, t0) + c0;
-      if (fault("summation_order") && x.n_rows > 1)
-        dot_backwards(kernels_, values, n_cols, row, size_t(x.stride), n_tokens, acc);
+      const float* row = in.x + size_t(t0) * in.x_stride + c0;
+      if (fault("summation_order") && in.n_rows > 1)
+        dot_backwards(kernels_, values, n_cols, row, in.x_stride, n_tokens, acc);
       else
-        kernels_.dot_f32(values, n_cols, row, size_t(x.stride), n_tokens, acc);
+        kernels_.dot_f32(values, n_cols, row, in.x_stride, n_tokens, acc);
     }
-    store_tile(s, tile, t0, n_tokens, out, bias, acc);
+    store_tile(s, tile, t0, n_tokens, out, in.out_rows, bias, acc);
   }
 }
 
-void CpuOps::matmul_tiles(const PackedWeight& weight, Rows out, Rows x, const float* bias,
-                          WorkRange range) {
+void CpuOps::matmul_tiles(const PackedWeight& weight, Rows out, const MatmulInput& in,
+                          const float* bias, int begin, int end, ThreadScratch& scratch) {
   int first = 0;  // tile of the segment's first
   for (const WeightSegment& s : weight.segments) {
-    const int begin = std::max(range.begin - first, 0);
-    const int end = std::min(range.end - first, s.n_tiles);
-    for (int tile = begin; tile < end; ++tile)
-      matmul_tile(s, tile, out, x, bias, scratch_[size_t(range.thread)]);
+    const int last = std::min(end - first, s.n_tiles);
+    for (int tile = std::max(begin - first, 0); tile < last; ++tile)
+      matmul_tile(s, tile, out, in, bias, scratch);
     first += s.n_tiles;
   }
+}
+
+bool CpuOps::wants_int8(const PackedWeight& weight) const {
+  if (act_ != ActMode::automatic) return false;
+  return std::any_of(weight.segments.begin(), weight.segments.end(),
+                     [](const WeightSegment& s) { return s.has_codes(); });
+}
+
+bool CpuOps::wants_floats(const PackedWeight& weight) const {
+  if (act_ != ActMode::automatic) return true;
+  return std::any_of(weight.segments.begin(), weight.segments.end(),
+                     [](const WeightSegment& s) { return !s.has_codes(); });
 }
 
 void CpuOps::matmul(Rows out, Rows x, const Weight& w, const Buffer& bias) {
@@ -104,20 +115,23 @@ void CpuOps::matmul(Rows out, Rows x, const Weight& w, const Buffer& bias) {
   CHECK(out.n_rows == x.n_rows && x.width == weight.n_cols && out.width == weight.n_rows);
   if (x.n_rows == 0) return;
   grow_scratch(x.n_rows, x.width);
-  bool quantised = false;
-  for (const WeightSegment& s : weight.segments) quantised = quantised || s.has_codes();
-  if (quantised && act_ == ActMode::automatic)
+  if (wants_int8(weight))
     for_rows(x.n_rows, x.width, [&](int t) {
       kernels_.quantise(host_row(x, t), x.width / kGroupCols, acts_ + t,
                         size_t(x.n_rows));
     });
+  const MatmulInput in{.n_rows = x.n_rows,
+                       .x = host_row(x, 0),
+                       .x_stride = size_t(x.stride),
+                       .acts = acts_,
+                       .act_stride = size_t(x.n_rows)};
   const float* biases = bias.data == nullptr ? nullptr : host<const float>(bias);
   const int grain = grain_of(int64_t{kTileRows} * weight.n_cols * x.n_rows);
   pool_.parallel_for(weight.n_tiles, grain, [&](WorkRange range) {
-    matmul_tiles(weight, out, x, biases, range);
+    matmul_tiles(weight, out, in, biases, range.begin, range.end,
+                 scratch_[size_t(range.thread)]);
   });
-  const int passes = (x.n_rows + kPassTokens - 1) / kPassTokens;
-  counters_.weight_bytes += weight.bytes * size_t(passes);
+  counters_.weight_bytes += weight.bytes * passes_of(x.n_rows);
 }
 
 }  // namespace ingot::cpu

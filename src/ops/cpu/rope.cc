@@ -51,10 +51,12 @@ void turn_head(float* head, const float* cos_sin, const RopeArgs& args) {
 
 void CpuOps::rope(Rows x, Rows cos_sin, const RopeArgs& args) {
   CHECK(x.n_rows == cos_sin.n_rows && cos_sin.width == args.rotary_dims);
-  CHECK(x.width == args.n_heads * args.head_dim && args.rotary_dims <= args.head_dim);
+  CHECK(x.width == args.n_heads * args.head_dim);
+  CHECK(args.first >= 0 && args.first + args.rotary_dims <= args.head_dim);
   for_rows(x.n_rows, x.width, [&](int t) {
     for (int h = 0; h < args.n_heads; ++h)
-      turn_head(host_row(x, t) + h * args.head_dim, host_row(cos_sin, t), args);
+      turn_head(host_row(x, t) + h * args.head_dim + args.first, host_row(cos_sin, t),
+                args);
   });
 }
 
