@@ -5,6 +5,7 @@
 
 #include "app/inspect.h"
 #include "base/utf8.h"
+#include "model/cost.h"
 #include "model/describe.h"
 
 namespace ingot {

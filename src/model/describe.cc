@@ -4,25 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "base/utf8.h"
+#include "model/cost.h"
+#include "model/describe_layer.h"
 
 namespace ingot {
 namespace {
-
-std::string_view name(Activation activation) {
-  switch (activation) {
-    case Activation::silu:
-      return "silu";
-    case Activation::gelu_tanh:
-      return "gelu (tanh)";
-    case Activation::gelu_erf:
-      return "gelu (erf)";
-  }
-  return "?";
-}
 
 std::string describe_norm(const NormRecipe& norm) {
   std::string out = norm.kind == NormKind::rms ? "RMS" : "layer norm";
@@ -30,38 +19,6 @@ std::string describe_norm(const NormRecipe& norm) {
   if (norm.weight.add != 0)
     out += fmt::format(", weights stored minus {:g}", double(norm.weight.add));
   if (norm.bias) out += ", with bias";
-  return out;
-}
-
-std::string describe_attention(const AttentionRecipe& a, const Recipe& recipe) {
-  std::string out = fmt::format("attention: {} heads of {}", a.n_heads, a.head_dim);
-  if (a.n_kv_heads != a.n_heads) out += fmt::format(" over {} KV heads", a.n_kv_heads);
-  out += a.window > 0 ? fmt::format(", window {}", a.window)
-                      : std::string(", all positions");
-  if (a.rope >= 0)
-    out += fmt::format(", rope theta {:.10g}", recipe.ropes[size_t(a.rope)].theta);
-  else
-    out += ", no rope";
-  const float usual = 1.0f / std::sqrt(float(a.head_dim));
-  if (std::abs(a.scale - usual) > 1e-6f * usual)
-    out += fmt::format(", scores times {:g}", double(a.scale));
-  if (a.q_norm) out += ", queries and keys normed";
-  if (!a.qkv.bias.empty()) out += ", q/k/v bias";
-  if (!a.output.bias.empty()) out += ", output bias";
-  return out;
-}
-
-std::string describe_mlp(const MlpRecipe& m) {
-  return fmt::format("MLP: {}{} {}{}", m.gated ? "gated " : "", name(m.activation),
-                     with_commas(uint64_t(m.intermediate_size)),
-                     m.input.bias.empty() ? "" : ", bias");
-}
-
-std::string describe_layer(const LayerRecipe& layer, const Recipe& recipe) {
-  std::string out = describe_attention(std::get<AttentionRecipe>(layer.mixer), recipe);
-  out += "; " + describe_mlp(std::get<MlpRecipe>(layer.ffn));
-  if (layer.post_mixer_norm || layer.post_ffn_norm)
-    out += "; norms before and after both";
   return out;
 }
 
@@ -95,6 +52,19 @@ std::string describe_scaling(const RopeRecipe& rope) {
     case RopeScalingKind::divisors:
       return fmt::format("each frequency divided by tensor '{}'",
                          printable_text(rope.divisors->name));
+    case RopeScalingKind::yarn:
+      return fmt::format(
+          "yarn scaling by {:g} (fast {:g}, slow {:g}{}, original context {})",
+          rope.factor, rope.beta_fast, rope.beta_slow,
+          rope.truncate ? "" : ", bounds between pairs",
+          with_commas(uint64_t(rope.original_context)));
+    case RopeScalingKind::longrope: {
+      const std::string source =
+          rope.long_source ? "tensor '" + printable_text(rope.long_source->name) + "'"
+                           : "its list of long divisors";
+      return fmt::format("longrope: above a context of {} divided by {}",
+                         with_commas(uint64_t(rope.original_context)), source);
+    }
   }
   return "?";
 }
@@ -107,6 +77,9 @@ void add_ropes(std::vector<Fact>& facts, const Recipe& recipe) {
                                              ? "halves paired"
                                              : "neighbours paired",
                                          describe_scaling(rope))});
+    if (rope.attention_factor != 1.0f)
+      facts.back().text +=
+          fmt::format(", cosine and sine times {:g}", double(rope.attention_factor));
   }
   if (recipe.ropes.empty()) facts.push_back({"rope", "none"});
 }
@@ -121,50 +94,29 @@ std::string describe_embedding(const Recipe& recipe) {
   return out;
 }
 
-uint64_t count(const MatrixSource& m) { return uint64_t(m.n_rows) * uint64_t(m.n_cols); }
-
-struct LinearCount {
-  uint64_t matrix = 0;
-  uint64_t all = 0;
-};
-void add(LinearCount& out, const LinearRecipe& linear) {
-  for (const MatrixSource& part : linear.parts) {
-    out.matrix += count(part);
-    out.all += count(part);
-  }
-  for (const VectorSource& bias : linear.bias) out.all += uint64_t(bias.n);
+std::string describe_head(const Recipe& recipe) {
+  std::string out = "tied to the embedding";
+  if (recipe.head)
+    out = fmt::format("'{}'", printable_text(recipe.head->parts.at(0).name));
+  if (recipe.logit_softcap > 0)
+    out += fmt::format(", logits capped softly at {:g}", double(recipe.logit_softcap));
+  return out;
 }
 
-uint64_t count(const std::optional<NormRecipe>& norm) {
-  if (!norm) return 0;
-  return uint64_t(norm->weight.n) + (norm->bias ? uint64_t(norm->bias->n) : 0);
+void add_mtp(std::vector<Fact>& facts, const Recipe& recipe) {
+  for (const MtpRecipe& mtp : recipe.mtp) {
+    facts.push_back(
+        {"MTP head",
+         fmt::format("predicts the token after the next, {} embedding, {} head, drafts "
+                     "on from the {} state: {}",
+                     mtp.embed ? "its own" : "the model's",
+                     mtp.head ? "its own" : "the model's",
+                     mtp.chains_normed ? "normed" : "unnormed",
+                     describe_layer(mtp.layer, recipe))});
+  }
 }
 
 }  // namespace
-
-ParameterCount count_parameters(const Recipe& recipe) {
-  ParameterCount out;
-  out.embedding = count(recipe.embed);
-  if (recipe.position_embed) out.embedding += count(*recipe.position_embed);
-  LinearCount linear;
-  uint64_t norms = count(recipe.final_norm);
-  for (const LayerRecipe& layer : recipe.layers) {
-    const auto& attention = std::get<AttentionRecipe>(layer.mixer);
-    const auto& mlp = std::get<MlpRecipe>(layer.ffn);
-    for (const LinearRecipe* part :
-         {&attention.qkv, &attention.output, &mlp.input, &mlp.down})
-      add(linear, *part);
-    for (const auto* norm : {&layer.input_norm, &layer.post_mixer_norm, &layer.ffn_norm,
-                             &layer.post_ffn_norm, &attention.q_norm, &attention.k_norm})
-      norms += count(*norm);
-  }
-  LinearCount head;
-  if (recipe.head) add(head, *recipe.head);
-  out.head = head.all;
-  out.total = out.embedding + linear.all + norms + out.head;
-  out.layer_matrices = linear.matrix;
-  return out;
-}
 
 std::string index_ranges(std::span<const int> indices) {
   std::string out;
@@ -194,8 +146,10 @@ std::vector<Fact> recipe_facts(const Recipe& recipe) {
   std::vector<Fact> facts;
   facts.push_back({"family", printable_text(recipe.family)});
   facts.push_back(
-      {"parameters", fmt::format("{} ({} of them in embeddings)", with_commas(n.total),
-                                 with_commas(n.embedding))});
+      {"parameters",
+       fmt::format("{} ({} of them in embeddings; a token meets {} in the layers)",
+                   with_commas(n.total), with_commas(n.embedding),
+                   with_commas(n.layer_matrices))});
   facts.push_back({"hidden size", with_commas(uint64_t(recipe.hidden_size))});
   facts.push_back({"vocabulary", with_commas(uint64_t(recipe.vocab_size)) + " rows"});
   facts.push_back(
@@ -204,12 +158,8 @@ std::vector<Fact> recipe_facts(const Recipe& recipe) {
   add_layers(facts, recipe);
   add_ropes(facts, recipe);
   facts.push_back({"norms", describe_norm(recipe.final_norm)});
-  std::string head = "tied to the embedding";
-  if (recipe.head)
-    head = fmt::format("'{}'", printable_text(recipe.head->parts.at(0).name));
-  if (recipe.logit_softcap > 0)
-    head += fmt::format(", logits capped softly at {:g}", double(recipe.logit_softcap));
-  facts.push_back({"head", head});
+  facts.push_back({"head", describe_head(recipe)});
+  add_mtp(facts, recipe);
   return facts;
 }
 

@@ -19,15 +19,6 @@ std::vector<Fact> recipe_facts(const Recipe& recipe);
 // "label   text" lines, the labels padded to one width.
 std::string to_lines(const std::vector<Fact>& facts);
 
-// Values in every matrix and vector that the recipe names; a tied head counts once.
-struct ParameterCount {
-  uint64_t total = 0;
-  uint64_t embedding = 0;       // token and learned position embeddings
-  uint64_t head = 0;            // 0 when tied
-  uint64_t layer_matrices = 0;  // what every token is multiplied with, the head left out
-};
-ParameterCount count_parameters(const Recipe& recipe);
-
 // 0, 1, 2, 4, 5 -> "0-2, 4-5"
 std::string index_ranges(std::span<const int> indices);
 // 1234567 -> "1,234,567"
