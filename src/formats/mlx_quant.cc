@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "formats/quote.h"
@@ -221,6 +222,9 @@ void check_values(const Parts& p, AffineMode mode) {  // MX-5
     case AffineMode::nvfp4:
       check_finite(*p.scales, DType::f8_e4m3, p, "scale");
       return;
+    case AffineMode::zero_point:
+    case AffineMode::e4m3:
+      CHECK(false);  // no MLX scheme
   }
 }
 

@@ -20,7 +20,10 @@ class MlxQuantization {
   // checkpoint must outlive the matrices.
   explicit MlxQuantization(const Checkpoint& checkpoint);
 
+  using Matrices = std::map<std::string, AffineMatrix, std::less<>>;  // by weight name
+
   bool empty() const { return matrices_.empty(); }
+  const Matrices& matrices() const { return matrices_; }
   // The matrix behind "P.weight"; nothing when that is an ordinary tensor (or absent).
   // Stacked experts come as one matrix of all their rows.
   std::optional<AffineMatrix> find(std::string_view weight) const;
@@ -28,7 +31,7 @@ class MlxQuantization {
   std::vector<std::string> tensors_of(std::string_view weight) const;
 
  private:
-  std::map<std::string, AffineMatrix, std::less<>> matrices_;  // by weight name
+  Matrices matrices_;
 };
 
 }  // namespace ingot

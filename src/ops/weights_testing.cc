@@ -72,9 +72,45 @@ void put_float(DType type, float value, std::byte* p) {
 }  // namespace
 
 int WeightKind::column_step() const {
+  if (affine && mode == AffineMode::e4m3) return 1;
   if (affine) return std::max(group_size, 32);
   return is_quantised(dtype) ? std::max(info(dtype).group_elements, 32) : 1;
 }
+
+namespace {
+
+// As GPTQ, AWQ and FP8 files are read.
+void add_stored_kinds(std::vector<WeightKind>& kinds) {
+  const auto zero_point = [&](std::string name, int bits, int group, DType scales,
+                              bool act_order = false) {
+    kinds.push_back({.name = "zero_point" + name,
+                     .affine = true,
+                     .mode = AffineMode::zero_point,
+                     .bits = bits,
+                     .group_size = group,
+                     .scale_dtype = scales,
+                     .act_order = act_order});
+  };
+  zero_point("2", 2, 64, DType::f16);
+  zero_point("3", 3, 32, DType::bf16);
+  zero_point("4", 4, 128, DType::f16);
+  zero_point("5", 5, 32, DType::f16);
+  zero_point("6", 6, 96, DType::bf16);
+  zero_point("8", 8, 128, DType::f16);
+  zero_point("4_group_of_16", 4, 16, DType::f16);
+  zero_point("8_f32", 8, 64, DType::f32);
+  zero_point("3_act_order", 3, 32, DType::f16, true);
+  zero_point("8_act_order", 8, 128, DType::f16, true);
+  for (const int group : {37, 128})
+    kinds.push_back({.name = "e4m3_" + std::to_string(group),
+                     .affine = true,
+                     .mode = AffineMode::e4m3,
+                     .bits = 8,
+                     .group_size = group,
+                     .scale_dtype = DType::f32});
+}
+
+}  // namespace
 
 std::vector<WeightKind> weight_kinds() {
   std::vector<WeightKind> kinds;
@@ -111,6 +147,7 @@ std::vector<WeightKind> weight_kinds() {
                    .bits = 4,
                    .group_size = 16,
                    .scale_dtype = DType::u8});
+  add_stored_kinds(kinds);
   return kinds;
 }
 
@@ -128,7 +165,11 @@ TestWeight::TestWeight(const WeightKind& kind, int n_rows, int n_cols, Random& r
 }
 
 bool TestWeight::quantised() const {
-  return kind_.affine ? kind_.mode != AffineMode::mxfp8 : is_quantised(kind_.dtype);
+  if (!kind_.affine) return is_quantised(kind_.dtype);
+  if (kind_.mode == AffineMode::zero_point)
+    return !kind_.act_order && kind_.group_size % 32 == 0 &&
+           kind_.scale_dtype != DType::f32;
+  return kind_.mode != AffineMode::mxfp8 && kind_.mode != AffineMode::e4m3;
 }
 
 void TestWeight::fill_row(int row, Random& random) {
@@ -167,42 +208,55 @@ AffineMatrix TestWeight::matrix() const {
           .scale_dtype = kind_.scale_dtype,
           .codes = skip(bytes_),
           .scales = skip(scales_),
-          .biases = skip(biases_)};
+          .biases = skip(biases_),
+          .group_of_column = group_of_column_,
+          .n_groups = n_cols_ / kind_.group_size};
 }
 
 void TestWeight::fill_affine(Random& random) {
+  const AffineMode mode = kind_.mode;
+  const bool wide = mode == AffineMode::affine || mode == AffineMode::zero_point ||
+                    mode == AffineMode::e4m3;
   bytes_.resize(1 + size_t(n_rows_) * size_t(n_cols_) * size_t(kind_.bits) / 8);
   for (std::byte& b : bytes_) b = std::byte(random.bits() & 255u);
-  if (kind_.mode == AffineMode::mxfp8)  // no NaN codes
+  if (mode == AffineMode::mxfp8 || mode == AffineMode::e4m3)  // no NaN codes
     for (std::byte& b : bytes_) b &= std::byte(0xbf);
-  const int n_scales = n_rows_ * n_cols_ / kind_.group_size;
-  const bool affine = kind_.mode == AffineMode::affine;
-  const size_t step = affine ? size_t(info(kind_.scale_dtype).group_bytes) : 1;
-  scales_.resize(1 + size_t(n_scales) * step);
-  if (affine) biases_.resize(scales_.size());
-  for (int i = 0; i < n_scales; ++i) {
-    std::byte* scale = scales_.data() + 1 + size_t(i) * step;
-    if (affine) {
-      put_float(kind_.scale_dtype, random.uniform(-0.05f, 0.05f), scale);
+  for (int c = 0; kind_.act_order && c < n_cols_; ++c)
+    group_of_column_.push_back(random.below(n_cols_ / kind_.group_size));
+  const size_t n_scales = size_t(n_rows_) * size_t(matrix().groups_per_row());
+  const size_t step = wide ? size_t(info(kind_.scale_dtype).group_bytes) : 1;
+  const bool zeros = mode == AffineMode::zero_point;
+  scales_.resize(1 + n_scales * step);
+  if (mode == AffineMode::affine) biases_.resize(scales_.size());
+  if (zeros) biases_.resize(1 + n_scales);
+  for (size_t i = 0; i < n_scales; ++i) {
+    std::byte* scale = scales_.data() + 1 + i * step;
+    if (wide) put_float(kind_.scale_dtype, random.uniform(-0.05f, 0.05f), scale);
+    if (mode == AffineMode::affine)
       put_float(kind_.scale_dtype, random.uniform(-1.0f, 1.0f),
-                biases_.data() + 1 + size_t(i) * step);
-    } else {
-      *scale = std::byte(kind_.mode == AffineMode::nvfp4 ? random.between(1, 60)
-                                                         : random.between(118, 123));
-    }
+                biases_.data() + 1 + i * step);
+    if (zeros) biases_[1 + i] = std::byte(random.below(1 << kind_.bits));
+    if (!wide)
+      *scale = std::byte(mode == AffineMode::nvfp4 ? random.between(1, 60)
+                                                   : random.between(118, 123));
   }
+  for (int r = 0; r < n_rows_; ++r) measure_affine_row(r);
+}
+
+void TestWeight::measure_affine_row(int row) {
+  const AffineMatrix m = matrix();
   std::vector<float> values(static_cast<size_t>(n_cols_));
-  std::vector<float> scales(size_t(n_cols_ / kind_.group_size));
-  std::vector<float> biases(affine ? scales.size() : 0);
-  for (int r = 0; r < n_rows_; ++r) {
-    dequantize_affine_row(matrix(), r, values);
-    unpack_affine_scales(matrix(), r, scales, biases);
-    for (int c = 0; c < n_cols_; ++c) {
-      const double value = double(values[size_t(c)]);
-      values_[index(r, c)] = value;
-      const double bias = affine ? double(biases[size_t(c / kind_.group_size)]) : 0.0;
-      sizes_[index(r, c)] = std::fabs(value) + 2.0 * std::fabs(bias);
-    }
+  std::vector<int32_t> groups(values.size());
+  std::vector<float> scales(size_t(m.groups_per_row()));
+  std::vector<float> biases(m.biases.empty() ? 0 : scales.size());
+  affine_groups(m, groups);
+  dequantize_affine_row(m, row, values);
+  unpack_affine_scales(m, row, scales, biases);
+  for (int c = 0; c < n_cols_; ++c) {
+    const double value = double(values[size_t(c)]);
+    const double bias = biases.empty() ? 0.0 : double(biases[size_t(groups[size_t(c)])]);
+    values_[index(row, c)] = value;
+    sizes_[index(row, c)] = std::fabs(value) + 2.0 * std::fabs(bias);
   }
 }
 

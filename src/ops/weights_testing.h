@@ -20,6 +20,7 @@ struct WeightKind {
   int bits = 4;
   int group_size = 64;
   DType scale_dtype = DType::f16;
+  bool act_order = false;  // columns belong to groups in no order
 
   int column_step() const;  // n_cols is a multiple of this
 };
@@ -44,6 +45,7 @@ class TestWeight {
     return size_t(row) * size_t(n_cols_) + size_t(col);
   }
   void fill_affine(Random& random);
+  void measure_affine_row(int row);
   void fill_row(int row, Random& random);
   AffineMatrix matrix() const;
 
@@ -51,6 +53,7 @@ class TestWeight {
   int n_rows_, n_cols_;
   size_t row_size_ = 0;
   std::vector<std::byte> bytes_, scales_, biases_;  // one byte before the first element
+  std::vector<int32_t> group_of_column_;
   std::vector<double> values_, sizes_;
 };
 

@@ -119,7 +119,7 @@ __m256 s8s(const uint8_t* p) {
 __m256i u8s(const uint8_t* p) { return _mm256_cvtepu8_epi32(load_8(p)); }
 
 __m256 affine_values(ScaleKind kind, const uint8_t* p) {
-  if (kind == ScaleKind::affine_f16) return f16s(p);
+  if (kind == ScaleKind::affine_f16 || kind == ScaleKind::zero_f16) return f16s(p);
   if (kind == ScaleKind::affine_f32)
     return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
   const __m256i wide =
@@ -191,6 +191,13 @@ void unpack_scales(ScaleKind kind, const uint8_t* header, const uint8_t* own,
       const int size = kind == ScaleKind::affine_f32 ? 4 : 2;
       set_scale(0, affine_values(kind, header));
       return set_offset(0, affine_values(kind, header + size * kR));
+    }
+    case ScaleKind::zero_f16:
+    case ScaleKind::zero_bf16: {
+      const __m256 scale = affine_values(kind, header);
+      const __m256 zero = _mm256_cvtepi32_ps(u8s(header + 2 * kR));
+      set_scale(0, scale);
+      return set_offset(0, negated(_mm256_mul_ps(scale, zero)));
     }
   }
 }

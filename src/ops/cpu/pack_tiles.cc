@@ -153,8 +153,9 @@ void pack_affine_rows(WeightSegment& s, const AffineMatrix& m) {
   const TileLayout& l = s.layout;
   std::vector<uint8_t> codes(size_t(s.n_cols));
   // Scales are copied as their bytes: header or group, 8 rows of each.
-  const size_t size =
-      m.mode != AffineMode::affine ? 1 : size_t(info(m.scale_dtype).group_bytes);
+  const bool wide = m.mode == AffineMode::affine || m.mode == AffineMode::zero_point;
+  const size_t size = wide ? size_t(info(m.scale_dtype).group_bytes) : 1;
+  const size_t bias_size = m.mode == AffineMode::zero_point ? 1 : size;
   for (int row = 0; row < s.n_rows; ++row) {
     unpack_affine_codes(m, row, codes);
     const auto r = size_t(row % kTileRows);
@@ -174,8 +175,9 @@ void pack_affine_rows(WeightSegment& s, const AffineMatrix& m) {
       }
       uint8_t* header = tile_of(s, row) + l.header_at(g);
       std::memcpy(header + r * size, m.scales.data() + from, size);
-      if (m.mode == AffineMode::affine)
-        std::memcpy(header + (kR + r) * size, m.biases.data() + from, size);
+      if (!m.biases.empty())
+        std::memcpy(header + kR * size + r * bias_size,
+                    m.biases.data() + from / size * bias_size, bias_size);
     }
   }
 }

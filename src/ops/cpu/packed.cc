@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "ops/cpu/pack_coded.h"
 #include "ops/cpu/pack_tiles.h"
 #include "tensor/dequantize.h"
 
@@ -133,9 +134,26 @@ void mxfp8_values(const WeightSegment& s, int tile, int first_col, int n_cols,
     }
 }
 
+void pack_coded(WeightSegment& s, const AffineMatrix& m) {
+  s.kind = SegmentKind::coded;
+  s.coded = coded_layout(m);
+  allocate_tiles(s, s.coded.tile_bytes());
+  for (int r = 0; r < s.n_rows; ++r)
+    pack_coded_row(s.coded, m, r, s.data + size_t(r / kTileRows) * s.tile_bytes);
+}
+
+void pack_zero_point(WeightSegment& s, const Kernels& kernels, const AffineMatrix& m) {
+  const TileLayout layout = zero_point_layout(m);
+  if (layout.bits == 0) return pack_coded(s, m);
+  use_layout(s, kernels, layout);
+  pack_affine_rows(s, m);
+}
+
 void pack_affine(WeightSegment& s, const Kernels& kernels, const WeightRows& part) {
   const AffineMatrix& m = *part.affine;
   if (m.mode == AffineMode::mxfp8) return pack_mxfp8(s, m);
+  if (m.mode == AffineMode::e4m3) return pack_coded(s, m);
+  if (m.mode == AffineMode::zero_point) return pack_zero_point(s, kernels, m);
   if (s.n_cols % kGroupCols != 0) return pack_as_f32(s, part);  // an odd half of nvfp4
   TileLayout layout = affine_layout(m.bits, m.group_size, m.scale_dtype);
   if (m.mode == AffineMode::mxfp4) layout = tile_layout(DType::mxfp4);
@@ -200,6 +218,8 @@ void tile_values(const Kernels& kernels, const WeightSegment& s, int tile, int f
                  int n_cols, float* values) {
   if (s.kind == SegmentKind::mxfp8)
     return mxfp8_values(s, tile, first_col, n_cols, values);
+  if (s.kind == SegmentKind::coded)
+    return coded_values(s.coded, s.tile(tile), first_col, n_cols, values);
   const size_t skip = size_t(first_col) * kTileRows;
   const size_t count = size_t(n_cols) * kTileRows;
   if (s.kind == SegmentKind::f32) {

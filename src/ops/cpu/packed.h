@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/pack_coded.h"
 #include "ops/cpu/tile_layout.h"
 #include "ops/ops.h"
 
@@ -19,6 +20,7 @@ enum class SegmentKind : uint8_t {
   tiles,   // quantised, as tile_layout.h says
   stored,  // quantised, 8 rows as the file has them, one after the other
   mxfp8,   // tiles of E8M0 exponents [n_cols / 32, 8], then E4M3 codes [n_cols, 8]
+  coded,   // any other codes under float32 scales, as pack_coded.h says
 };
 
 // Rows of one type.
@@ -33,6 +35,7 @@ struct WeightSegment {
   TileLayout layout;            // kind tiles
   TileFormat format;            // of what unpack gives
   UnpackTile unpack = nullptr;  // kinds tiles and stored: those that meet int8
+  CodedLayout coded;            // kind coded
   std::unique_ptr<std::byte[]> owned;
   std::byte* data = nullptr;  // aligned to 64
 

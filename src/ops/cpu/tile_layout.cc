@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "base/half.h"
 #include "ops/cpu/packed.h"
-#include "tensor/affine.h"
 #include "tensor/dequantize.h"
 
 namespace ingot::cpu {
@@ -31,6 +30,8 @@ bool has_offsets(ScaleKind kind) {
     case ScaleKind::affine_f16:
     case ScaleKind::affine_bf16:
     case ScaleKind::affine_f32:
+    case ScaleKind::zero_f16:
+    case ScaleKind::zero_bf16:
       return true;
     default:
       return false;
@@ -61,8 +62,9 @@ float affine_value(ScaleKind kind, const uint8_t* p, int row) {
     std::memcpy(&value, p + 4 * row, sizeof value);
     return value;
   }
-  return kind == ScaleKind::affine_f16 ? load_f16(p, row)
-                                       : bf16_to_f32(load_u16(p + 2 * row));
+  return kind == ScaleKind::affine_f16 || kind == ScaleKind::zero_f16
+             ? load_f16(p, row)
+             : bf16_to_f32(load_u16(p + 2 * row));
 }
 
 // 2^(e - 128)
@@ -115,6 +117,11 @@ void unpack_scales(const TileLayout& l, const uint8_t* header, const uint8_t* ow
       out.offset[0][r] = affine_value(l.scales, header + size * kR, r);
       break;
     }
+    case ScaleKind::zero_f16:
+    case ScaleKind::zero_bf16:
+      out.scale[0][r] = affine_value(l.scales, header, r);
+      out.offset[0][r] = -(out.scale[0][r] * float(header[2 * kR + row]));
+      break;
   }
 }
 
@@ -210,6 +217,9 @@ size_t TileLayout::header_bytes() const {
       return 4 * kR;
     case ScaleKind::affine_f32:
       return 8 * kR;
+    case ScaleKind::zero_f16:
+    case ScaleKind::zero_bf16:
+      return 3 * kR;
     case ScaleKind::e8m0_halved:
       return kR;
     case ScaleKind::e4m3_halved:
@@ -273,6 +283,16 @@ TileLayout affine_layout(int bits, int group_size, DType scale_dtype) {
                                                         : ScaleKind::affine_f32;
   // 8-bit codes are stored less 128, as signed bytes.
   return layout(bits, bits == 8 ? 128 : 0, scales, group_size);
+}
+
+TileLayout zero_point_layout(const AffineMatrix& m) {
+  const bool narrow = m.scale_dtype == DType::f16 || m.scale_dtype == DType::bf16;
+  if (!narrow || !m.group_of_column.empty() || m.group_size % kGroupCols != 0 ||
+      m.n_cols % m.group_size != 0)
+    return {};
+  return layout(m.bits, m.bits == 8 ? 128 : 0,
+                m.scale_dtype == DType::f16 ? ScaleKind::zero_f16 : ScaleKind::zero_bf16,
+                m.group_size);
 }
 
 // A row owns 4 bytes of every 32-byte vector: they are put together as one word, 4 codes

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "ops/cpu/kernels.h"
+#include "tensor/affine.h"
 #include "tensor/dtype.h"
 
 namespace ingot::cpu {
@@ -32,6 +33,8 @@ enum class ScaleKind : uint8_t {
   affine_f16,    // header: f16 scale, bias [8] each
   affine_bf16,
   affine_f32,
+  zero_f16,  // header: f16 scale [8], u8 zero [8]; offset -(scale zero), which is exact
+  zero_bf16,
 };
 
 // Codes that index a table of signed values instead of being numbers.
@@ -66,6 +69,10 @@ struct TileLayout {
 TileLayout tile_layout(DType type);
 // The layout of MLX's affine matrices.
 TileLayout affine_layout(int bits, int group_size, DType scale_dtype);
+// The layout of a zero_point matrix; bits == 0 when its groups are no multiples of 32
+// columns, its columns no multiple of the group, or its scales float32 (then scale * zero
+// is not exact).
+TileLayout zero_point_layout(const AffineMatrix& matrix);
 
 // Writes the 32 codes (0 .. 2^bits - 1) of one row into its group's code bytes.
 void put_codes(const TileLayout& layout, const uint8_t (&codes)[kGroupCols], int row,
