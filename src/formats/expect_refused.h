@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -24,6 +25,24 @@ inline void expect_refused(std::string_view what, const std::function<void()>& c
     for (const std::string& word : words)
       EXPECT_NE(message.find(word), std::string::npos)
           << what << ": wanted '" << word << "' in: " << message;
+  }
+}
+
+struct RefusedFile {
+  const char* what;
+  std::string file;
+  std::vector<std::string> words;
+};
+
+// Each file must be refused by `parse`, in a line that begins with `source`.
+template <typename Parse>
+void expect_all_refused(const std::vector<RefusedFile>& cases, const std::string& source,
+                        const Parse& parse) {
+  for (const RefusedFile& c : cases) {
+    std::vector<std::string> words = c.words;
+    words.push_back(source + ": ");
+    expect_refused(
+        c.what, [&] { parse(c.file); }, words);
   }
 }
 

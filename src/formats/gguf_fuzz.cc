@@ -2,10 +2,9 @@
 // that it lets through.  The mutator walks the file as a parser would and changes one
 // field, or copies or drops one record and mends the counts.
 #include "base/check.h"
-#include "base/error.h"
 #include "formats/check_values.h"
 #include "formats/checkpoint.h"
-#include "formats/fuzz_numbers.h"
+#include "formats/fuzz_target.h"
 #include "formats/gguf_check.h"
 #include "formats/gguf_types.h"
 #include "tensor/dequantize.h"
@@ -183,16 +182,11 @@ void check_accepted(const GgufFile& parsed, std::span<const std::byte> file) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
-  ingot::FuzzRandom random(seed);
-  const std::string file(reinterpret_cast<const char*>(data), size);
-  return ingot::give_back(ingot::mutate(file, random, max_size), data, max_size);
+  return ingot::mutate_input(data, size, max_size, seed, ingot::mutate);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::span<const std::byte> file(reinterpret_cast<const std::byte*>(data), size);
-  try {
+  return ingot::try_input(data, size, [](std::span<const std::byte> file) {
     ingot::check_accepted(ingot::parse_gguf(file, "fuzz"), file);
-  } catch (const ingot::Error&) {
-  }
-  return 0;
+  });
 }

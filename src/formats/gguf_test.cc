@@ -16,19 +16,8 @@ namespace {
 
 GgufFile parse(const std::string& file) { return parse_gguf(as_bytes(file), "m.gguf"); }
 
-struct Refusal {
-  const char* what;
-  std::string file;
-  std::vector<std::string> words;
-};
-
-void expect_all_refused(const std::vector<Refusal>& cases) {
-  for (const Refusal& c : cases) {
-    std::vector<std::string> words = c.words;
-    words.push_back("m.gguf: ");
-    expect_refused(
-        c.what, [&] { parse(c.file); }, words);
-  }
+void expect_all_refused(const std::vector<RefusedFile>& cases) {
+  expect_all_refused(cases, "m.gguf", parse);
 }
 
 // A file with these pairs and no tensors.
@@ -47,7 +36,7 @@ constexpr uint32_t kQ4K = 12;
 constexpr uint32_t kI8 = 24;
 
 TEST(Gguf, RefusesBrokenHeads) {  // GG-1, GG-2, GG-20
-  std::vector<Refusal> cases;
+  std::vector<RefusedFile> cases;
   const std::string empty = gguf_file({});
   for (size_t n = 1; n < empty.size(); ++n)
     cases.push_back({"short file", empty.substr(0, n), {n < 4 ? "(GG-1)" : "(GG-20)"}});
@@ -87,7 +76,7 @@ TEST(Gguf, RefusesOtherFilesByName) {
 
 TEST(Gguf, RefusesBrokenPairs) {                                // GG-3 .. GG-6
   const std::string value = le(uint32_t(4)) + le(uint32_t(1));  // type u32, 1
-  std::vector<Refusal> cases;
+  std::vector<RefusedFile> cases;
   for (const uint64_t n : {~uint64_t(0), ~uint64_t(7), uint64_t(1000)})
     cases.push_back({"key length", pairs({le(n) + "abc" + value}), {"(GG-3)"}});
   cases.push_back({"long key",
@@ -139,7 +128,7 @@ TEST(Gguf, RefusesLongArrays) {  // GG-4: 2^24 values are the most
 }
 
 TEST(Gguf, RefusesBrokenAlignments) {  // GG-7
-  std::vector<Refusal> cases;
+  std::vector<RefusedFile> cases;
   for (const uint32_t n : {0u, 1u, 2u, 3u, 4u, 13u, 48u, 131072u, 0x80000000u})
     cases.push_back({"alignment",
                      pairs({kv_u32("general.alignment", n)}),
@@ -158,7 +147,7 @@ TEST(Gguf, RefusesBrokenTensors) {  // GG-8 .. GG-14
   const auto named = [](std::string_view name) {
     return tensors({gguf_info(name, {8}, kF32, 0)});
   };
-  std::vector<Refusal> cases = {
+  std::vector<RefusedFile> cases = {
       {"no name", named(""), {"(GG-8)"}},
       {"64 bytes of name", named(std::string(64, 'n')), {"64", "(GG-3)"}},
       {"name length 2^64-1",

@@ -19,9 +19,9 @@ const HubSubject kSubject{{"org/model", "main", {}}, {}};
 
 // HB-2, said in another way than the parser does.
 void check_inside(const HubFile& file) {
-  const std::filesystem::path root = "/root/model";
+  const std::filesystem::path root = "/base/model";
   const std::filesystem::path full = (root / file.path).lexically_normal();
-  CHECK(full.native().starts_with("/root/model/"));
+  CHECK(full.native().starts_with("/base/model/"));
   CHECK(full == root / file.path);
   CHECK(file.sha256.empty() || file.sha256.size() == 64);
   CHECK(file.git_sha1.empty() || file.git_sha1.size() == 40);

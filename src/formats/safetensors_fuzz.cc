@@ -1,9 +1,9 @@
 // Fuzz target: parse_safetensors.  The mutator knows the length prefix, the JSON header
 // and where the data begins; what is accepted must lie inside the file without a gap.
 #include "base/check.h"
-#include "base/error.h"
 #include "formats/checkpoint.h"
 #include "formats/fuzz_json.h"
+#include "formats/fuzz_target.h"
 
 namespace ingot {
 namespace {
@@ -64,16 +64,11 @@ void check_accepted(const SafetensorsFile& parsed, std::span<const std::byte> fi
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
-  ingot::FuzzRandom random(seed);
-  const std::string file(reinterpret_cast<const char*>(data), size);
-  return ingot::give_back(ingot::mutate(file, random, max_size), data, max_size);
+  return ingot::mutate_input(data, size, max_size, seed, ingot::mutate);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::span<const std::byte> file(reinterpret_cast<const std::byte*>(data), size);
-  try {
+  return ingot::try_input(data, size, [](std::span<const std::byte> file) {
     ingot::check_accepted(ingot::parse_safetensors(file, "fuzz"), file);
-  } catch (const ingot::Error&) {
-  }
-  return 0;
+  });
 }

@@ -17,19 +17,8 @@ SafetensorsFile parse(const std::string& file) {
   return parse_safetensors(as_bytes(file), "m.safetensors");
 }
 
-struct Refusal {
-  const char* what;
-  std::string file;
-  std::vector<std::string> words;
-};
-
-void expect_all_refused(const std::vector<Refusal>& cases) {
-  for (const Refusal& c : cases) {
-    std::vector<std::string> words = c.words;
-    words.push_back("m.safetensors: ");
-    expect_refused(
-        c.what, [&] { parse(c.file); }, words);
-  }
+void expect_all_refused(const std::vector<RefusedFile>& cases) {
+  expect_all_refused(cases, "m.safetensors", parse);
 }
 
 std::string st(std::string_view header, size_t data_bytes = 4) {
@@ -43,7 +32,7 @@ std::string with_length(uint64_t n, const std::string& rest = "{}") {
 std::string entry(std::string_view body) { return "{\"a\":{" + std::string(body) + "}}"; }
 
 TEST(Safetensors, RefusesBrokenLengths) {
-  std::vector<Refusal> cases;
+  std::vector<RefusedFile> cases;
   for (size_t n = 1; n < 8; ++n)
     cases.push_back({"short file", std::string(n, '\0'), {"(ST-1)"}});
   cases.push_back({"empty file", "", {"an empty file"}});

@@ -1,7 +1,7 @@
 // Fuzz target: parse_shard_index.  What is accepted names bare files only.
 #include "base/check.h"
-#include "base/error.h"
 #include "formats/fuzz_json.h"
+#include "formats/fuzz_target.h"
 #include "formats/shard_index.h"
 
 namespace ingot {
@@ -34,27 +34,28 @@ void check_accepted(const ShardIndex& index) {
   }
 }
 
+std::string mutate(std::string text, FuzzRandom& random, size_t max_size) {
+  const size_t size = text.size();
+  if (random.one_in(4)) {
+    mutate_bytes(text, max_size);
+  } else {
+    for (size_t i = 0, changes = 1 + random.below(3); i < changes; ++i)
+      mutate_json(text, random, kWords, size);
+  }
+  return text;
+}
+
 }  // namespace
 }  // namespace ingot
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
-  ingot::FuzzRandom random(seed);
-  std::string text(reinterpret_cast<const char*>(data), size);
-  if (random.one_in(4)) {
-    ingot::mutate_bytes(text, max_size);
-  } else {
-    for (size_t i = 0, changes = 1 + random.below(3); i < changes; ++i)
-      ingot::mutate_json(text, random, ingot::kWords, size);
-  }
-  return ingot::give_back(text, data, max_size);
+  return ingot::mutate_input(data, size, max_size, seed, ingot::mutate);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  try {
+  return ingot::try_input(data, size, [](std::span<const std::byte> file) {
+    const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
     ingot::check_accepted(ingot::parse_shard_index(text, "fuzz"));
-  } catch (const ingot::Error&) {
-  }
-  return 0;
+  });
 }
