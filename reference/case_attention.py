@@ -120,15 +120,22 @@ def attention(cases, n_random):
     for name, shape in fixed_shapes():
         attention_case(cases, name, shape)
     for i in range(n_random):
-        rng = cases.rng
-        lengths = [int(v) for v in rng.integers(1, 260, rng.integers(1, 4))]
-        kv_heads = int(rng.integers(1, 5))
-        attention_case(cases, f"random{i}", Shape(
-            lengths, [int(rng.integers(0, min(length, 70) + 1)) for length in lengths],
-            kv_heads * int(rng.integers(1, 5)), kv_heads, int(rng.integers(1, 97)),
-            int(rng.integers(1, 97)), window=cases.some([0, 0, int(rng.integers(1, 200))]),
-            softcap=cases.some([0.0, 0.0, 20.0]), sinks=cases.some([False, False, True]),
-            kv_type=cases.some(["f32", "f32", "f16", "bf16", "q8"])))
+        limits = (260, 70, 97) if i % 100 == 0 else (9, 4, 14)  # small, since there are many
+        attention_case(cases, f"random{i}", random_shape(cases, *limits))
+
+
+def random_shape(cases, longest, most_queries, widest):
+    rng = cases.rng
+    lengths = [int(v) for v in rng.integers(1, longest, rng.integers(1, 4))]
+    if rng.random() < 0.05:
+        lengths[0] += 60  # over a page's end
+    kv_heads = int(rng.integers(1, 4))
+    return Shape(
+        lengths, [int(rng.integers(0, min(length, most_queries) + 1)) for length in lengths],
+        kv_heads * int(rng.integers(1, 4)), kv_heads, int(rng.integers(1, widest)),
+        int(rng.integers(1, widest)), window=cases.some([0, 0, int(rng.integers(1, longest))]),
+        softcap=cases.some([0.0, 0.0, 20.0]), sinks=cases.some([False, False, True]),
+        kv_type=cases.some(["f32", "f32", "f16", "bf16", "q8"]))
 
 
 # ---- kv_append ---------------------------------------------------------------------------------
@@ -152,11 +159,17 @@ def kv_append(cases, n_random):
     for kv_type in ("f32", "f16", "bf16", "q8"):
         for i, (lengths, queries) in enumerate([([1], [1]), ([64], [64]), ([65], [2]), ([128], [1]),
                                                 ([3, 130], [1, 67]), ([9], [0]), ([64, 1], [1, 1])]):
-            kv_append_case(cases, f"{kv_type}_{i}", kv_type, lengths, queries)
+            sizes = [(1, 16, 16), (2, 24, 16), (3, 33, 7)][len(cases.params) % 3]
+            kv_append_case(cases, f"{kv_type}_{i}", kv_type, lengths, queries, *sizes)
+    rng = cases.rng
+    for i in range(n_random):
+        length = int(rng.integers(1, 90))
+        sizes = (int(v) for v in rng.integers(1, [3, 6, 6]))
+        kv_append_case(cases, f"random{i}", cases.some(["f32", "f16", "bf16", "q8"]), [length],
+                       [int(rng.integers(0, min(length, 6) + 1))], *sizes)
 
 
-def kv_append_case(cases, name, kv_type, lengths, queries):
-    heads, key_dim, value_dim = [(1, 16, 16), (2, 24, 16), (3, 33, 7)][len(cases.params) % 3]
+def kv_append_case(cases, name, kv_type, lengths, queries, heads, key_dim, value_dim):
     tables, n_pages = page_tables(cases.rng, lengths)
     sequences, positions = step_rows(lengths, queries)
     n = len(positions)

@@ -54,20 +54,44 @@ def sample(cases, n_random):
     rng = cases.rng
     for name, settings in SETTINGS.items():
         for vocab in (1, 2, 33, 320):
-            probabilities = None
-            while probabilities is None:
-                logits = cases.normal(vocab, scale=2.0)
-                seen, counts = history(rng, vocab)
-                bias = cases.normal(vocab) * (rng.random(vocab) < 0.2)
-                probabilities = clear_of_edges(logits, settings, bias, seen, counts)
-            cases.add(f"{name}_v{vocab}",
-                      {"logits": logits[None], "prompt_seen": seen, "answer_counts": counts,
-                       "bias": bias, "probabilities": probabilities}, **settings)
-    greedy(cases)
+            sample_case(cases, f"{name}_v{vocab}", vocab, settings, 20000 if vocab <= 33 else 5000)
+    for i in range(n_random // 2):
+        vocab = int(rng.integers(1, 25))
+        sample_case(cases, f"random{i}", vocab, random_settings(cases, vocab), 60)
+    greedy(cases, n_random - n_random // 2)
 
 
-def greedy(cases):
+def sample_case(cases, name, vocab, settings, n_draws):
+    rng, probabilities = cases.rng, None
+    while probabilities is None:
+        logits = cases.normal(vocab, scale=2.0)
+        seen, counts = history(rng, vocab)
+        bias = cases.normal(vocab) * (rng.random(vocab) < 0.2)
+        probabilities = clear_of_edges(logits, settings, bias, seen, counts)
+    cases.add(name, {"logits": logits[None], "prompt_seen": seen, "answer_counts": counts,
+                     "bias": bias, "probabilities": probabilities}, n_draws=n_draws, **settings)
+
+
+def random_settings(cases, vocab):
+    """Each filter and penalty by chance."""
+    rng = cases.rng
+    settings = dict(temperature=cases.some([0.3, 1.0, 1.0, 2.0]))
+    chances = dict(top_k=int(rng.integers(1, vocab + 2)), top_p=round(rng.uniform(0.05, 0.99), 3),
+                   min_p=round(rng.uniform(0.01, 0.9), 3), repeat_penalty=round(rng.uniform(0.7, 1.8), 3),
+                   presence_penalty=round(rng.uniform(-1, 1), 3),
+                   frequency_penalty=round(rng.uniform(-1, 1), 3))
+    return settings | {name: value for name, value in chances.items() if rng.random() < 0.4}
+
+
+def greedy(cases, n_random):
     """The lowest index of the largest logit; ties at both ends and across a vector's width."""
+    for i in range(n_random):
+        n, vocab = (int(v) for v in cases.rng.integers([0, 1], [4, 42]))
+        # Few different values: most rows have ties.
+        logits = cases.rng.integers(-3, 3, (n, vocab)) / 4 + cases.normal(n, vocab) * cases.some([0, 1])
+        logits = logits.astype(np.float32)
+        wanted = np.array([ops.argmax(row) for row in logits], np.int32)
+        cases.add(f"greedy_random{i}", {"logits": logits, "wanted": wanted}, temperature=0.0)
     for vocab in (1, 2, 31, 32, 33, 320, 1000):
         logits = cases.normal(5, vocab)
         logits[1, :] = 0.25

@@ -50,39 +50,61 @@ class Cases:
         return choices[self.rng.integers(len(choices))]
 
 
-def row_shapes(cases, n_random):
-    """Every awkward width and number of rows, then random ones."""
+def random_shape(cases, low, high):
+    """Sizes low .. high, both included."""
+    return tuple(int(v) for v in cases.rng.integers(low, np.array(high) + 1))
+
+
+def row_shapes(cases, n_random, narrowest=0):
+    """Every awkward width and number of rows, then random ones: most are small, since there are
+    many; each fortieth is not."""
     shapes = [(3, width) for width in WIDTHS] + [(n, 64) for n in ROWS]
-    return shapes + [tuple(int(v) for v in cases.rng.integers(1, [40, 600])) for _ in range(n_random)]
+    for i in range(n_random):
+        high = (39, 600) if i % 40 == 0 else (4, 41)
+        shapes.append(random_shape(cases, (0, narrowest), high))
+    return shapes
 
 
 # ---- rows --------------------------------------------------------------------------------------
 
 
 def embed(cases, n_random):
+    for i in range(n_random):
+        kind = cases.some(case_weights.KINDS)
+        n, rows, k = random_shape(cases, (0, 1, 1), (4, 5, 2))
+        cols = k * case_weights.GROUP.get(kind, random_shape(cases, [1], [33])[0])
+        embed_case(cases, f"random{i}", kind, n, rows, cols)
     for kind in case_weights.KINDS:
         cols = case_weights.GROUP.get(kind, 32) * cases.some([1, 2, 3])
         cols = 33 if kind in ("f32", "f16", "bf16") else cols
-        stored, table, params = case_weights.make(cases.rng, kind, 37, cols)
         for n in (0, 1, 33):
-            tokens = cases.rng.integers(0, 37, n).astype(np.int32)
-            scale = float(F32(cases.some([1.0, 8.0, 33.941125])))
-            out = ops.embed(table, tokens, scale)
-            cases.add(f"{kind}_n{n}", {**stored, "tokens": tokens, "out": out}, scale=scale, **params)
+            embed_case(cases, f"{kind}_n{n}", kind, n, 37, cols)
+
+
+def embed_case(cases, case, kind, n, rows, cols):
+    stored, table, params = case_weights.make(cases.rng, kind, rows, cols)
+    tokens = cases.rng.integers(0, rows, n).astype(np.int32)
+    scale = float(F32(cases.some([1.0, 8.0, 33.941125])))
+    out = ops.embed(table, tokens, scale)
+    cases.add(case, {**stored, "tokens": tokens, "out": out}, scale=scale, **params)
 
 
 def add_position_embed(cases, n_random):
-    for kind in ("f32", "f16", "bf16"):
-        for n, cols in ((0, 32), (1, 1), (31, 33), (33, 64)):
-            stored, table, params = case_weights.make(cases.rng, kind, 100, cols)
-            positions = (cases.rng.integers(0, 60) + np.arange(n)).astype(np.int32)
-            x = cases.normal(n, cols)
-            out = ops.add_position_embed(x, table, positions)
-            cases.add(f"{kind}_n{n}", {**stored, "x": x, "positions": positions, "out": out}, **params)
+    shapes = [(kind, n, 100, cols) for kind in case_weights.FLOATS
+              for n, cols in ((0, 32), (1, 1), (31, 33), (33, 64))]
+    for _ in range(n_random):
+        n, spare, cols = random_shape(cases, (0, 1, 1), (4, 4, 41))
+        shapes.append((cases.some(case_weights.FLOATS), n, n + spare, cols))
+    for i, (kind, n, rows, cols) in enumerate(shapes):
+        stored, table, params = case_weights.make(cases.rng, kind, rows, cols)
+        positions = (cases.rng.integers(0, rows - n) + np.arange(n)).astype(np.int32)
+        x = cases.normal(n, cols)
+        out = ops.add_position_embed(x, table, positions)
+        cases.add(f"{i}_{kind}_n{n}", {**stored, "x": x, "positions": positions, "out": out}, **params)
 
 
 def rms_norm(cases, n_random):
-    for i, (n, width) in enumerate(row_shapes(cases, n_random)):
+    for i, (n, width) in enumerate(row_shapes(cases, n_random, narrowest=1)):
         # Gemma's residual passes float16's range; at 1e-4 the epsilon decides.
         x = cases.normal(n, width, scale=cases.some([1.0, 1.0, 1e-4, 1e5]))
         x[:1] *= i % 2  # a row of zeros in every other case
@@ -92,7 +114,7 @@ def rms_norm(cases, n_random):
 
 
 def layer_norm(cases, n_random):
-    for i, (n, width) in enumerate(row_shapes(cases, n_random)):
+    for i, (n, width) in enumerate(row_shapes(cases, n_random, narrowest=1)):
         x = cases.normal(n, width, scale=cases.some([1.0, 1e-3])) + cases.some([0.0, 3.0])
         x = x.astype(F32).astype(np.float64)
         x[:1] *= i % 2
@@ -103,7 +125,7 @@ def layer_norm(cases, n_random):
 
 def head_rms_norm(cases, n_random):
     shapes = [(n, heads, dim) for n in (0, 1, 3) for heads in (1, 2, 7) for dim in (1, 16, 33, 128)]
-    shapes += [tuple(int(v) for v in cases.rng.integers(1, [9, 17, 130])) for _ in range(n_random)]
+    shapes += [random_shape(cases, (0, 1, 1), (3, 5, 41)) for _ in range(n_random)]
     for i, (n, heads, dim) in enumerate(shapes):
         x, weight = cases.normal(n, heads * dim), cases.around_one(dim)
         out = ops.head_rms_norm(x, heads, weight, float(F32(1e-6)))
@@ -132,6 +154,15 @@ def soft_cap(cases, n_random):
 
 def check_finite(cases, n_random):
     """status: [1] int32 before; wanted: after, with tag 7."""
+    for i in range(n_random):
+        n, width = random_shape(cases, (0, 0), (3, 41))
+        x = cases.normal(n, width, scale=1e30)
+        if x.size and cases.rng.random() < 0.5:
+            x.reshape(-1)[cases.rng.integers(x.size)] = cases.some([np.nan, np.inf, -np.inf])
+        before = cases.some([-1, -1, 3])
+        after = 7 if before < 0 and not ops.check_finite(x) else before
+        cases.add(f"random{i}", {"x": x, "status": np.array([before], np.int32),
+                                 "wanted": np.array([after], np.int32)}, tag=7)
     for n, width in ((0, 8), (1, 1), (1, 31), (3, 33), (2, 1000)):
         places = {"none": None} | ({"first": 0, "last": n * width - 1} if n else {})
         for place, at in places.items():
@@ -197,7 +228,8 @@ def matmul(cases, n_random):
             matmul_case(cases, f"{kind}_k{cols}", kind, n, rows, cols, with_bias=i % 2 == 1)
     for i in range(n_random):
         kind = cases.some(case_weights.KINDS)
-        n, rows, k = (int(v) for v in cases.rng.integers(1, [20, 40, 8]))
+        large = i % 40 == 0
+        n, rows, k = random_shape(cases, (0, 1, 1), (19, 39, 7) if large else (4, 10, 2))
         cols = k * case_weights.GROUP.get(kind, int(cases.rng.integers(1, 60)))
         matmul_case(cases, f"random{i}_{kind}_k{cols}", kind, n, rows, cols, with_bias=i % 2 == 1)
 
@@ -208,21 +240,21 @@ def matmul(cases, n_random):
 def activation_rows(cases, n, width):
     """Normal values with the ends of float32's exponential among them."""
     x = cases.normal(n, width, scale=3.0)
-    extremes = np.array([0.0, -0.0, 100.0, -100.0, -88.0, 1e-20, 30.0, -30.0])
+    extremes = cases.rng.permutation([0.0, -0.0, 100.0, -100.0, -88.0, 1e-20, 30.0, -30.0])
     x.reshape(-1)[: len(extremes)] = extremes[: x.size]
     return x.astype(F32).astype(np.float64)
 
 
 def activation(cases, n_random):
     for kind in ACTIVATIONS:
-        for i, (n, width) in enumerate(row_shapes(cases, n_random // 3)):
+        for i, (n, width) in enumerate(row_shapes(cases, -(-n_random // len(ACTIVATIONS)))):
             x = activation_rows(cases, n, width)
             cases.add(f"{kind}_{i}_n{n}_w{width}", {"x": x, "out": ops.activation(x, kind)}, kind=kind)
 
 
 def gated_activation(cases, n_random):
     for kind in ACTIVATIONS:
-        for i, (n, width) in enumerate(row_shapes(cases, n_random // 3)):
+        for i, (n, width) in enumerate(row_shapes(cases, -(-n_random // len(ACTIVATIONS)))):
             gate_up = np.concatenate([activation_rows(cases, n, width), cases.normal(n, width)], axis=1)
             cases.add(f"{kind}_{i}_n{n}_w{width}",
                       {"gate_up": gate_up, "out": ops.gated_activation(gate_up, kind)}, kind=kind)
@@ -235,22 +267,25 @@ def rope_frequencies(cases, rotary_dims):
 
 def rope_table(cases, n_random):
     starts = [0, 1, 62, 63, 64, 1000, 4095, 16383, 131071]
-    for i, first in enumerate(starts):
-        for rotary_dims in (2, 16, 64, 128):
-            n = [1, 3, 0, 33][i % 4]
-            inv = rope_frequencies(cases, rotary_dims)
-            positions = (first + np.arange(n)).astype(np.int32)
-            factor = float(F32(cases.some([1.0, 1.3465736])))
-            out = ops.rope_table(positions, inv, factor)
-            cases.add(f"p{first}_r{rotary_dims}", {"positions": positions, "inv_freq": inv, "out": out},
-                      factor=factor)
+    shapes = [(first, [1, 3, 0, 33][i % 4], rotary_dims) for i, first in enumerate(starts)
+              for rotary_dims in (2, 16, 64, 128)]
+    for _ in range(n_random):
+        first, n, pairs = random_shape(cases, (0, 0, 1), (131071, 4, 40))
+        shapes.append((first, n, 2 * pairs))
+    for i, (first, n, rotary_dims) in enumerate(shapes):
+        inv = rope_frequencies(cases, rotary_dims)
+        positions = (first + np.arange(n)).astype(np.int32)
+        factor = float(F32(cases.some([1.0, 1.3465736])))
+        out = ops.rope_table(positions, inv, factor)
+        cases.add(f"{i}_p{first}_r{rotary_dims}",
+                  {"positions": positions, "inv_freq": inv, "out": out}, factor=factor)
 
 
 def rope(cases, n_random):
     shapes = [(n, heads, dim, part) for n in (0, 1, 33) for heads in (1, 3, 14)
               for dim, part in ((2, 2), (16, 16), (64, 64), (64, 16), (80, 32), (33, 6))]
     for _ in range(n_random):
-        n, heads, pairs, rest = (int(v) for v in cases.rng.integers([1, 1, 1, 0], [9, 9, 65, 40]))
+        n, heads, pairs, rest = random_shape(cases, (0, 1, 1, 0), (3, 4, 20, 20))
         shapes.append((n, heads, 2 * pairs + rest, 2 * pairs))
     for i, (n, heads, dim, part) in enumerate(shapes):
         pairing = ["half_split", "interleaved"][i % 2]
@@ -267,15 +302,15 @@ OPS = [embed, add_position_embed, rms_norm, layer_norm, head_rms_norm, add, gath
 
 
 def main():
-    from reference import case_attention, case_recurrent, case_sampling
+    from reference import case_attention, case_experts, case_recurrent, case_sampling, case_sparse
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out_dir", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=20261130)
-    parser.add_argument("--random", type=int, default=30, help="random shapes an op, beside the fixed ones")
+    parser.add_argument("--random", type=int, default=1000, help="random shapes an op, beside the fixed ones")
     args = parser.parse_args()
     args.out_dir.mkdir(parents=True, exist_ok=True)
-    for make in OPS + case_attention.OPS + case_recurrent.OPS + case_sampling.OPS:
+    for make in OPS + case_attention.OPS + case_experts.OPS + case_recurrent.OPS + case_sampling.OPS + case_sparse.OPS:
         cases = Cases(make.__name__, args.seed)
         make(cases, args.random)
         cases.write(args.out_dir)
