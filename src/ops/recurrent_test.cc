@@ -118,37 +118,39 @@ constexpr RecurrentLayout kOdd{
 
 TEST_P(Recurrent, APromptHasTheSameBitsHoweverItIsCut) {
   constexpr int kTokens = 200;
-  for (const RecurrentLayout& layout : {kSmall, kReal, kOdd})
-    for (float forget : {0.01f, 1.0f, 300.0f}) {
-      const RecurrentInputs inputs(layout, kTokens, 5, forget);
-      const auto run = [&](int n_threads, const std::vector<int>& sizes) {
-        const auto backend = make_ops(GetParam(), n_threads);
-        RecurrentRunner runner(*backend, layout, 1, inputs);
-        return runner.run(inputs, 0, kTokens, 0, sizes);
-      };
-      const std::vector<float> whole = run(1, {kTokens});
-      EXPECT_TRUE(std::all_of(whole.begin(), whole.end(),
-                              [](float f) { return std::isfinite(f); }));
-      for (int n_threads : {1, 2})
-        for (int size : {1, 7, 63, 64, 65, 130, kTokens})
-          EXPECT_TRUE(same_bits(run(n_threads, {size}), whole))
-              << "pieces of " << size << ", " << n_threads << " threads";
-      Random random(97);
-      for (int trial = 0; trial < 8; ++trial) {
-        std::vector<int> sizes;
-        const int largest = trial % 2 == 0 ? 9 : 100;
-        for (int i = 0; i < kTokens; ++i) sizes.push_back(random.between(1, largest));
-        EXPECT_TRUE(same_bits(run(2, sizes), whole)) << "seed 97, split " << trial;
-      }
+  const std::unique_ptr<Ops> backends[] = {make_ops(GetParam(), 1),
+                                           make_ops(GetParam(), 2)};
+  constexpr std::pair<RecurrentLayout, float> kLayers[] = {
+      {kSmall, 1.0f}, {kSmall, 0.01f}, {kSmall, 300.0f}, {kReal, 1.0f}, {kOdd, 1.0f}};
+  for (const auto& [layout, forget] : kLayers) {
+    const RecurrentInputs inputs(layout, kTokens, 5, forget);
+    const auto run = [&](int n_threads, const std::vector<int>& sizes) {
+      RecurrentRunner runner(*backends[n_threads - 1], layout, 1, inputs);
+      return runner.run(inputs, 0, kTokens, 0, sizes);
+    };
+    const std::vector<float> whole = run(1, {kTokens});
+    EXPECT_TRUE(std::all_of(whole.begin(), whole.end(),
+                            [](float f) { return std::isfinite(f); }));
+    for (int n_threads : {1, 2})
+      for (int size : {1, 7, 63, 64, 65, 130, kTokens})
+        EXPECT_TRUE(same_bits(run(n_threads, {size}), whole))
+            << "pieces of " << size << ", " << n_threads << " threads";
+    Random random(97);
+    for (int trial = 0; trial < 8; ++trial) {
+      std::vector<int> sizes;
+      const int largest = trial % 2 == 0 ? 9 : 100;
+      for (int i = 0; i < kTokens; ++i) sizes.push_back(random.between(1, largest));
+      EXPECT_TRUE(same_bits(run(2, sizes), whole)) << "seed 97, split " << trial;
     }
+  }
 }
 
 // Tokens that were computed and dropped, in the open page or past its end, leave no
 // trace.
 TEST_P(Recurrent, DroppedTokensNeverWere) {
   const RecurrentInputs inputs(kSmall, 300, 5), drafts(kSmall, 300, 6);
-  for (int kept : {0, 1, 3, 62, 63, 64, 65, 100, 126, 127, 128, 190})
-    for (int dropped : {1, 2, 5, 20, 63, 64, 66}) {
+  for (int kept : {0, 3, 62, 63, 64, 100, 126, 127, 128})
+    for (int dropped : {1, 2, 20, 63, 66}) {
       const int last_kept_page = kept / kPageTokens;
       if (kept + dropped >= (last_kept_page + 2) * kPageTokens) continue;
       RecurrentRunner straight(*ops, kSmall, 1, inputs), drafted(*ops, kSmall, 1, inputs);
@@ -156,8 +158,9 @@ TEST_P(Recurrent, DroppedTokensNeverWere) {
       straight.run(inputs, 0, kept, 0, sizes);
       drafted.run(inputs, 0, kept, 0, sizes);
       drafted.run(drafts, kept, kept + dropped, 0, sizes);
-      EXPECT_TRUE(same_bits(straight.run(inputs, kept, 300, 0, {300}),
-                            drafted.run(inputs, kept, 300, 0, {3, 300})))
+      const int end = kept + 135;
+      EXPECT_TRUE(same_bits(straight.run(inputs, kept, end, 0, {end}),
+                            drafted.run(inputs, kept, end, 0, {3, end})))
           << kept << " kept, " << dropped << " dropped";
     }
 }
