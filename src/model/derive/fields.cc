@@ -145,6 +145,21 @@ std::vector<int> Fields::integers(std::string_view name, int64_t low,
   return out;
 }
 
+std::vector<double> Fields::reals(std::string_view name, double low, double high) const {
+  const json* value = find(name);
+  std::vector<double> out;
+  bool good = value && value->is_array();
+  if (good) {
+    for (const json& item : *value) {
+      const double number = item.is_number() ? item.get<double>() : NAN;
+      good = good && number >= low && number <= high;
+      out.push_back(number);
+    }
+  }
+  if (!good) refuse(name, fmt::format("a list of numbers, {} to {}", low, high));
+  return out;
+}
+
 std::vector<int> Fields::per_layer(std::string_view name, int n, int64_t low,
                                    int64_t high) const {
   std::vector<int> values = integers(name, low, high);
@@ -184,6 +199,12 @@ void Fields::refuse_unread() const {
     }
     log_info("{}field '{}' is not known and has no effect", where_, name);
   }
+}
+
+const Fields& empty_fields() {
+  static const json object = json::object();
+  static const Fields fields(object, "");
+  return fields;
 }
 
 json parse_object(const std::string& text, const std::string& where) {

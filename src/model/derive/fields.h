@@ -36,6 +36,7 @@ class Fields {
   std::string text_or(std::string_view name, std::string_view fallback) const;
   std::vector<std::string> texts(std::string_view name) const;
   std::vector<int> integers(std::string_view name, int64_t low, int64_t high) const;
+  std::vector<double> reals(std::string_view name, double low, double high) const;
   // One integer for each of n layers: a list of n, or one number for all.
   std::vector<int> per_layer(std::string_view name, int n, int64_t low,
                              int64_t high) const;
@@ -51,6 +52,7 @@ class Fields {
 
   [[noreturn]] void refuse(std::string_view name, const std::string& wanted) const;
   const std::string& where() const { return where_; }
+  const nlohmann::json& raw() const { return object_; }
 
  private:
   const nlohmann::json* find(std::string_view name) const;
@@ -58,6 +60,9 @@ class Fields {
   std::string where_;
   mutable std::set<std::string, std::less<>> read_;
 };
+
+// No fields at all: every reading takes its fallback.
+const Fields& empty_fields();
 
 // A JSON object out of a file's text, nested at most 16 levels.  `where` opens messages.
 nlohmann::json parse_object(const std::string& text, const std::string& where);

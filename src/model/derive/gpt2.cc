@@ -1,6 +1,6 @@
 // gpt2: learned positions, LayerNorm with biases, fused c_attn (architectures.md 3).
 #include "base/error.h"
-#include "model/derive/decoder.h"
+#include "model/derive/families.h"
 
 namespace ingot {
 namespace {
@@ -12,13 +12,13 @@ void set_common(Decoder& d) {
   d.qkv_bias = d.output_bias = d.mlp_bias = true;
   d.fused_qkv = true;
   d.learned_positions = true;
-  d.layer_rope.assign(size_t(d.n_layers), -1);
-  d.layer_window.assign(size_t(d.n_layers), 0);
+  d.layers.assign(size_t(d.n_layers), LayerPlan{.rope = -1});
 }
 
 }  // namespace
 
-Recipe derive_gpt2_config(const Checkpoint& checkpoint, const Fields& config) {
+Recipe derive_gpt2_config(const Checkpoint& checkpoint, const Fields& config,
+                          const std::string& /*model_type*/) {
   Decoder d;
   d.family = "gpt2";
   d.vocab_size = config.integer("vocab_size", 1, 1 << 22);
@@ -60,19 +60,21 @@ Recipe derive_gpt2_config(const Checkpoint& checkpoint, const Fields& config) {
   n.o = "attn.c_proj";
   n.up = "mlp.c_fc";
   n.down = "mlp.c_proj";
-  return build_decoder(d, n);
+  return build_decoder(checkpoint, d, n);
 }
 
-Recipe derive_gpt2_gguf(const Checkpoint& checkpoint, const Fields& fields) {
-  Decoder d = decoder_from_gguf(checkpoint, fields, "gpt2");
+Recipe derive_gpt2_gguf(const Checkpoint& checkpoint, const Fields& fields,
+                        const std::string& architecture) {
+  Decoder d = decoder_from_gguf(checkpoint, fields, architecture);
+  refuse_experts(fields);
   d.norm_eps = fields.real("attention.layer_norm_epsilon", 1e-12, 0.1);
-  d.activation = Activation::gelu_tanh;
+  d.activation.kind = Activation::gelu_tanh;
   if (d.n_kv_heads != d.n_heads)
     fields.refuse("attention.head_count_kv",
                   fmt::format("{}, as many as heads", d.n_heads));
   set_common(d);
   fields.refuse_unread();
-  return build_decoder(d, gguf_decoder_names());
+  return build_decoder(checkpoint, d, gguf_decoder_names());
 }
 
 }  // namespace ingot
