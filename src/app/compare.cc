@@ -10,6 +10,24 @@
 #include "tensor/dequantize.h"
 
 namespace ingot {
+namespace {
+
+std::string label(int layer) {
+  switch (layer) {
+    case kLogits:
+      return "logits";
+    case kMtpLogits:
+      return "MTP logits";
+    case kDraftLogits:
+      return "draft logits";
+    case 0:
+      return "embedding";
+    default:
+      return fmt::format("hidden {}", layer);
+  }
+}
+
+}  // namespace
 
 Reference::Reference(const std::string& file)
     : file_(file), mapped_(file), parsed_(parse_safetensors(mapped_.bytes(), file)) {}
@@ -34,10 +52,16 @@ std::vector<std::vector<int>> Reference::prompts() const {
 }
 
 std::optional<Reference::Values> Reference::find(int prompt, int layer) const {
-  const std::string ours = layer < 0 ? fmt::format("logits.{}", prompt)
-                                     : fmt::format("hidden.{}.{}", prompt, layer);
-  const std::string golden = layer < 0 ? fmt::format("p{}.logits", prompt)
-                                       : fmt::format("p{}.hidden{}", prompt, layer);
+  const std::string ours = layer == kLogits      ? fmt::format("logits.{}", prompt)
+                           : layer == kMtpLogits ? fmt::format("mtp.logits.{}", prompt)
+                           : layer == kDraftLogits
+                               ? fmt::format("mtp.draft_logits.{}", prompt)
+                               : fmt::format("hidden.{}.{}", prompt, layer);
+  const std::string golden = layer == kLogits      ? fmt::format("p{}.logits", prompt)
+                             : layer == kMtpLogits ? fmt::format("p{}.mtp.logits", prompt)
+                             : layer == kDraftLogits
+                                 ? fmt::format("p{}.mtp.draft_logits", prompt)
+                                 : fmt::format("p{}.hidden{}", prompt, layer);
   for (const SafetensorsEntry& entry : parsed_.entries) {
     if (entry.name != ours && entry.name != golden) continue;
     Values out;
@@ -60,10 +84,8 @@ void Comparison::add(const Reference& reference, int prompt, int layer,
   if (theirs->width != width || theirs->values.size() > ours.size())
     fail(
         "reference of prompt {}, {}: is {} values in rows of {}, wanted at most {} in "
-        "rows "
-        "of {}",
-        prompt, layer < 0 ? "logits" : fmt::format("hidden {}", layer),
-        theirs->values.size(), theirs->width, ours.size(), width);
+        "rows of {}",
+        prompt, label(layer), theirs->values.size(), theirs->width, ours.size(), width);
   const std::span<const float> tail = ours.subspan(ours.size() - theirs->values.size());
   const int first = int((ours.size() - tail.size()) / size_t(width));
   Row row{prompt, layer, first, 0.0, int64_t(tail.size())};
@@ -80,14 +102,9 @@ void Comparison::add(const Reference& reference, int prompt, int layer,
 int Comparison::report(double tolerance) const {
   if (rows_.empty())
     fail("the reference holds nothing to compare, wanted logits or hidden");
-  const auto label = [](int layer) {
-    return layer < 0    ? std::string("logits")
-           : layer == 0 ? std::string("embedding")
-                        : fmt::format("hidden {}", layer);
-  };
-  std::map<int, Row> worst;  // by layer, logits last
+  std::map<int, Row> worst;  // by layer, logits last, then drafts
   for (const Row& row : rows_) {
-    const int key = row.layer < 0 ? 1 << 20 : row.layer;
+    const int key = row.layer < 0 ? (1 << 20) - row.layer : row.layer;
     const auto [it, fresh] = worst.emplace(key, row);
     if (!fresh && row.error > it->second.error) it->second = row;
   }

@@ -9,6 +9,11 @@
 
 namespace ingot {
 
+// What is compared: a hidden state by its number, or one of these.
+constexpr int kLogits = -1;
+constexpr int kMtpLogits = -2;
+constexpr int kDraftLogits = -3;
+
 // Reads both namings: logits.N, hidden.N.LAYER (what --out writes) and pN.logits,
 // pN.hiddenK, pN.ids (the golden files).  A tensor with fewer rows than ours holds the
 // last ones.
@@ -17,7 +22,8 @@ class Reference {
   explicit Reference(const std::string& file);
   // The prompts in the file (pN.ids); throws Error when it has none.
   std::vector<std::vector<int>> prompts() const;
-  // float32 values, or nothing when the file has no such tensor.  layer -1: the logits.
+  // float32 values, or nothing when the file has no such tensor.  layer: also kLogits and
+  // so on.
   struct Values {
     std::vector<float> values;
     int64_t width = 0;

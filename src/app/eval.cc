@@ -25,9 +25,11 @@ struct EvalFlags {
   std::string reference_file;
   double tolerance = 3e-4;
   bool hidden = false;
+  bool mtp = false;
   std::string text_file;
 };
 
+constexpr int kDrafts = 3;      // chained after the last row, with --mtp
 constexpr int kLogitRows = 64;  // rows of logits at once: bounds the memory
 
 std::vector<std::vector<int>> read_prompts(const std::string& file) {
@@ -55,8 +57,11 @@ std::vector<std::vector<int>> read_prompts(const std::string& file) {
 struct Recorder {
   std::vector<float> logits;
   std::map<int, std::vector<float>> hidden;
+  std::vector<float> mtp;
+  std::vector<int32_t> drafts;
+  std::vector<float> draft_logits;
 
-  Engine::RowSink sink(bool want_hidden) {
+  Engine::RowSink sink(bool want_hidden, bool want_mtp) {
     Engine::RowSink out;
     out.logits = [this](int, int n_rows, const float* rows, int width) {
       logits.insert(logits.end(), rows, rows + size_t(n_rows) * size_t(width));
@@ -66,6 +71,16 @@ struct Recorder {
         std::vector<float>& all = hidden[index];
         all.insert(all.end(), rows, rows + size_t(n_rows) * size_t(width));
       };
+    }
+    if (want_mtp) {
+      out.mtp = [this](int, int n_rows, const float* rows, int width) {
+        mtp.insert(mtp.end(), rows, rows + size_t(n_rows) * size_t(width));
+      };
+      out.draft = [this](int token, const float* row, int width) {
+        drafts.push_back(token);
+        draft_logits.insert(draft_logits.end(), row, row + width);
+      };
+      out.n_drafts = kDrafts;
     }
     return out;
   }
@@ -95,17 +110,31 @@ int eval_logits(const EvalFlags& flags) {
                                 .kv_type = kv_type(flags.machine),
                                 .max_logit_rows = kLogitRows});
   const Recipe& recipe = model->model->recipe;
+  if (flags.mtp && recipe.mtp.empty())
+    fail_usage("flag --mtp: {} has no MTP head", flags.machine.model);
   std::vector<Recorder> records(prompts.size());
   std::vector<SafetensorsWriteEntry> entries;
   for (size_t i = 0; i < prompts.size(); ++i) {
     engine.check_tokens(prompts[i]);
-    if (int(prompts[i].size()) > engine.context())
+    const int wanted = int(prompts[i].size()) + (flags.mtp ? kDrafts : 0);
+    if (wanted > engine.context())
       fail_usage("prompt {} is {} tokens, wanted at most {} (the context; -c sets it)", i,
-                 prompts[i].size(), engine.context());
+                 wanted, engine.context());
     Sequence sequence = engine.new_sequence();
-    engine.evaluate(sequence, prompts[i], records[i].sink(flags.hidden || reference));
+    engine.evaluate(sequence, prompts[i],
+                    records[i].sink(flags.hidden || reference, flags.mtp));
     entries.push_back(
         {fmt::format("logits.{}", i), f32_view(records[i].logits, recipe.vocab_size)});
+    if (flags.mtp) {
+      entries.push_back(
+          {fmt::format("mtp.logits.{}", i), f32_view(records[i].mtp, recipe.vocab_size)});
+      entries.push_back({fmt::format("mtp.draft.{}", i),
+                         {DType::i32,
+                          {int64_t(records[i].drafts.size())},
+                          std::as_bytes(std::span(records[i].drafts))}});
+      entries.push_back({fmt::format("mtp.draft_logits.{}", i),
+                         f32_view(records[i].draft_logits, recipe.vocab_size)});
+    }
     for (const auto& [layer, rows] : records[i].hidden)
       if (flags.hidden)
         entries.push_back(
@@ -119,7 +148,12 @@ int eval_logits(const EvalFlags& flags) {
   for (size_t i = 0; i < records.size(); ++i) {
     for (const auto& [layer, rows] : records[i].hidden)
       comparison.add(*reference, int(i), layer, rows, recipe.hidden_size);
-    comparison.add(*reference, int(i), -1, records[i].logits, recipe.vocab_size);
+    comparison.add(*reference, int(i), kLogits, records[i].logits, recipe.vocab_size);
+    if (flags.mtp) {
+      comparison.add(*reference, int(i), kMtpLogits, records[i].mtp, recipe.vocab_size);
+      comparison.add(*reference, int(i), kDraftLogits, records[i].draft_logits,
+                     recipe.vocab_size);
+    }
   }
   return comparison.report(flags.tolerance);
 }
@@ -163,6 +197,8 @@ void add_eval(CLI::App& app, Action& action) {
   logits->add_option("--tokens", flags.tokens_file, "JSON file [[ids], ...]");
   logits->add_option("--out", flags.out_file, "safetensors file to write");
   logits->add_flag("--hidden", flags.hidden, "write the hidden states too");
+  logits->add_flag("--mtp", flags.mtp,
+                   "the MTP head's logits too, and three drafts after each prompt");
   logits->add_option("--reference", flags.reference_file,
                      "compare with another program's file, layer by layer");
   logits->add_option("--tolerance", flags.tolerance,

@@ -71,7 +71,8 @@ bool Engine::fits(const Sequence& sequence, int count) const {
   return count <= context_ - sequence.n_tokens();
 }
 
-Batch Engine::upload_batch(const Sequence& sequence, std::span<const int> tokens) {
+Batch Engine::upload_batch(const Sequence& sequence, int first,
+                           std::span<const int> tokens) {
   const int n = int(tokens.size());
   const size_t bytes = tokens.size() * sizeof(int32_t);
   Batch batch{n,
@@ -82,7 +83,7 @@ Batch Engine::upload_batch(const Sequence& sequence, std::span<const int> tokens
               page_table_.buffer(),
               slots_.n_pages() > 0 ? slot_.buffer() : Buffer{}};
   ops_.upload(batch.tokens, tokens.data(), bytes);
-  for (int i = 0; i < n; ++i) host_[size_t(i)] = sequence.n_tokens() + i;
+  for (int i = 0; i < n; ++i) host_[size_t(i)] = first + i;
   ops_.upload(batch.positions, host_.data(), bytes);
   std::fill_n(host_.begin(), n, 0);
   ops_.upload(batch.sequences, host_.data(), bytes);
@@ -100,7 +101,7 @@ Batch Engine::upload_batch(const Sequence& sequence, std::span<const int> tokens
 void Engine::run_chunk(Sequence& sequence, std::span<const int> tokens,
                        const HiddenTap& tap) {
   CHECK(sequence.reserve(int(tokens.size())));
-  const Batch batch = upload_batch(sequence, tokens);
+  const Batch batch = upload_batch(sequence, sequence.n_tokens(), tokens);
   const int32_t fine = -1;
   ops_.upload(status_.buffer(), &fine, sizeof fine);
   forward(model_, batch, state_, work_, status_.buffer(), tap);
@@ -149,48 +150,6 @@ int Engine::extend(Sequence& sequence, std::span<const int> tokens,
   }
   ops_.download(&token, chosen_.buffer(), sizeof(int32_t));
   return token;
-}
-
-void Engine::evaluate(Sequence& sequence, std::span<const int> tokens,
-                      const RowSink& sink) {
-  const auto fetch = [&](Rows rows) {
-    rows_.resize(size_t(rows.n_rows) * size_t(rows.width));
-    for (int r = 0; r < rows.n_rows; ++r) {
-      Buffer row = rows.buffer;
-      row.offset += size_t(r) * size_t(rows.stride) * sizeof(float);
-      ops_.download(&rows_[size_t(r) * size_t(rows.width)], row,
-                    size_t(rows.width) * sizeof(float));
-    }
-    return rows_.data();
-  };
-  for (size_t done = 0; done < tokens.size();) {
-    throw_if_interrupted();
-    const auto part =
-        tokens.subspan(done, std::min(size_t(chunk_), tokens.size() - done));
-    const int n = int(part.size());
-    HiddenTap tap;
-    if (sink.hidden) {
-      tap = [&](int index, Rows rows) {
-        sink.hidden(index, int(done), rows.n_rows, fetch(rows), rows.width);
-      };
-    }
-    ops_.begin_step();
-    run_chunk(sequence, part, tap);
-    const int batch = work_.logits.rows.n_rows;
-    for (int first = std::max(0, sink.first_logits - int(done)); first < n;
-         first += batch) {
-      const int count = std::min(batch, n - first);
-      for (int i = 0; i < count; ++i) host_[size_t(i)] = first + i;
-      ops_.upload(row_index_.buffer(), host_.data(), size_t(count) * sizeof(int32_t));
-      const Rows logits =
-          compute_logits(model_, row_index_.buffer(), count, n, work_, status_.buffer());
-      sink.logits(int(done) + first, count, fetch(logits), logits.width);
-    }
-    ops_.finish_step();
-    check_status();
-    sequence.append(part);
-    done += part.size();
-  }
 }
 
 }  // namespace ingot

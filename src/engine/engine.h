@@ -54,23 +54,36 @@ class Engine {
   bool fits(const Sequence& sequence, int count) const;
 
   // Feeds tokens without choosing; hears, in order, the logits of every position (in
-  // pieces of at most max_logit_rows) and, where `hidden` is set, the hidden states of
-  // every chunk.
+  // pieces of at most max_logit_rows) and, where set, the hidden states of every chunk,
+  // the MTP head's logits of every position (row p reads token p + 1; the last one the
+  // greedy choice), and then n_drafts greedy drafts with the logits that chose them.
   struct RowSink {
     std::function<void(int first_token, int n_rows, const float* rows, int width)>
         logits = {};
     std::function<void(int index, int first_token, int n_rows, const float* rows,
                        int width)>
         hidden = {};
+    std::function<void(int first_token, int n_rows, const float* rows, int width)> mtp =
+        {};
+    std::function<void(int token, const float* row, int width)> draft = {};
     int first_logits = 0;  // positions before this one, counted in `tokens`, are skipped
+    int n_drafts = 0;
   };
+  // Requires, where sink.mtp is set: the model has an MTP head, and room for n_drafts.
   void evaluate(Sequence& sequence, std::span<const int> tokens, const RowSink& sink);
 
  private:
   // Runs tokens [0, n) as one batch; work_.h then holds their rows.
   void run_chunk(Sequence& sequence, std::span<const int> tokens, const HiddenTap& tap);
   void check_status();
-  Batch upload_batch(const Sequence& sequence, std::span<const int> tokens);
+  // tokens[i] at position first + i of the sequence
+  Batch upload_batch(const Sequence& sequence, int first, std::span<const int> tokens);
+  const float* fetch(Rows rows);  // to the host, densely
+  int greedy(Rows logits);        // the choice of the one row
+  void evaluate_mtp(Sequence& sequence, std::span<const int> tokens, int done, int n,
+                    const RowSink& sink);
+  void draft(Sequence& sequence, int position, int row, const RowSink& sink);
+  Rows logits_of(int first, int count, int n_tokens, int head);
 
   const Model& model_;
   Ops& ops_;

@@ -2,93 +2,29 @@
 
 #include <algorithm>
 
+#include "model/every_source.h"
+
 namespace ingot {
 namespace {
 
-// Sums over the parts of a layer.
 struct Sum {
   uint64_t values = 0;  // every one stored
-  uint64_t used = 0;    // values of the matrices that one token meets
-  uint64_t n_used = 1;  // of n_alike matrices alike, so many are met
-  uint64_t n_alike = 1;
+  uint64_t used = 0;    // of matrices, those that one token meets
 
-  void add(const MatrixSource& m) {
+  void operator()(const MatrixSource& m, Share share) {
     const uint64_t n = uint64_t(m.n_rows) * uint64_t(m.n_cols);
     values += n;
-    used += n * n_used / n_alike;
+    used += n * uint64_t(share.n_used) / uint64_t(share.n_alike);
   }
-  void add(const VectorSource& v) { values += uint64_t(v.n); }
-  void add(const LinearRecipe& linear) {
-    for (const MatrixSource& part : linear.parts) add(part);
-    for (const VectorSource& part : linear.bias) add(part);
-  }
-  void add(const NormRecipe& norm) {
-    add(norm.weight);
-    add(norm.bias);
-  }
-  void add(const AttentionRecipe& a) {
-    add(a.qkv);
-    add(a.output);
-    add(a.q_norm);
-    add(a.k_norm);
-    add(a.sinks);
-  }
-  void add(const IndexerRecipe& i) {
-    add(i.q);
-    add(i.k);
-    add(i.k_norm);
-    add(i.weights);
-  }
-  void add(const LatentAttentionRecipe& a) {
-    add(a.q_a);
-    add(a.q_a_norm);
-    add(a.q_b);
-    add(a.kv_a);
-    add(a.kv_a_norm);
-    add(a.key_up);
-    add(a.value_up);
-    add(a.output);
-    add(a.indexer);
-  }
-  void add(const GatedDeltaRecipe& d) {
-    add(d.input);
-    add(d.conv);
-    add(d.decay);
-    add(d.dt_bias);
-    add(d.norm);
-    add(d.output);
-  }
-  void add(const MlpRecipe& m) {
-    add(m.input);
-    add(m.down);
-  }
-  void add(const ExpertsRecipe& e) {
-    add(e.router);
-    add(e.selection_bias);
-    n_used = uint64_t(e.routing.n_used);
-    n_alike = uint64_t(std::max(e.routing.n_experts, 1));
-    add(e.input);
-    add(e.down);
-    n_used = n_alike = 1;
-    add(e.shared);
-    add(e.shared_gate);
-  }
-  void add(const LayerRecipe& layer) {
-    for (const auto* norm : {&layer.input_norm, &layer.post_mixer_norm, &layer.ffn_norm,
-                             &layer.post_ffn_norm})
-      add(*norm);
-    std::visit([&](const auto& mixer) { add(mixer); }, layer.mixer);
-    std::visit([&](const auto& ffn) { add(ffn); }, layer.ffn);
-  }
-  template <typename Part>
-  void add(const std::optional<Part>& part) {
-    if (part) add(*part);
-  }
-  template <typename Part>
-  void add(const std::vector<Part>& parts) {
-    for (const Part& part : parts) add(part);
-  }
+  void operator()(const VectorSource& v) { values += uint64_t(v.n); }
 };
+
+template <typename Part>
+Sum sum_of(const Part& part) {
+  Sum sum;
+  EverySource<Sum>(sum).add(part);
+  return sum;
+}
 
 int keys_seen(int window, int position) {
   return window > 0 ? std::min(window, position + 1) : position + 1;
@@ -142,25 +78,12 @@ struct Arithmetic {
 
 ParameterCount count_parameters(const Recipe& recipe) {
   ParameterCount out;
-  Sum embedding, layers, head, mtp;
-  embedding.add(recipe.embed);
-  embedding.add(recipe.position_embed);
-  layers.add(recipe.layers);
-  layers.add(recipe.final_norm);
-  head.add(recipe.head);
-  for (const MtpRecipe& r : recipe.mtp) {
-    mtp.add(r.embed_norm);
-    mtp.add(r.hidden_norm);
-    mtp.add(r.project);
-    mtp.add(r.layer);
-    mtp.add(r.final_norm);
-    mtp.add(r.embed);
-    mtp.add(r.head);
-  }
-  out.embedding = embedding.values;
-  out.head = head.values;
-  out.mtp = mtp.values;
-  out.total = embedding.values + layers.values + head.values + mtp.values;
+  const Sum layers = sum_of(recipe.layers);
+  out.embedding = sum_of(recipe.embed).values + sum_of(recipe.position_embed).values;
+  out.head = sum_of(recipe.head).values;
+  out.mtp = sum_of(recipe.mtp).values;
+  out.total = out.embedding + layers.values + sum_of(recipe.final_norm).values +
+              out.head + out.mtp;
   out.layer_matrices = layers.used;
   return out;
 }

@@ -33,6 +33,7 @@ struct Workspace {
   Ops::OwnedRows picked;          // [max_logit_rows, hidden_size]
   Ops::OwnedRows logits;          // [max_logit_rows, vocab_size]
   Ops::OwnedRows drafts;          // [max_tokens, 2 * hidden_size], what an MTP head reads
+  Ops::OwnedRows hidden;          // [max_tokens, hidden_size], the same
   std::vector<Ops::OwnedRows> cos_sin;  // per rope [max_tokens, rotary_dims]
 
   size_t bytes() const;

@@ -15,13 +15,13 @@ void widen(Widths& widths, const LayerRecipe& layer) {
 
 Workspace::Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_logit_rows,
                      int context) {
-  const int hidden = recipe.hidden_size;
+  const int hidden_size = recipe.hidden_size;
   Widths w;
   for (const LayerRecipe& layer : recipe.layers) widen(w, layer);
   for (const MtpRecipe& mtp : recipe.mtp) widen(w, mtp.layer);
   const auto rows = [&](int width) { return ops.allocate_rows(max_tokens, width); };
-  x = rows(hidden);
-  h = rows(hidden);
+  x = rows(hidden_size);
+  h = rows(hidden_size);
   inputs = rows(w.inputs);
   middle = rows(w.middle);
   latent = rows(w.latent);
@@ -30,22 +30,23 @@ Workspace::Workspace(const Recipe& recipe, Ops& ops, int max_tokens, int max_log
   const int routed = max_tokens * w.n_used;
   router_logits = rows(w.n_experts);
   expert_inputs = ops.allocate_rows(routed, w.expert_input);
-  expert_outputs = ops.allocate_rows(routed, w.n_used > 0 ? hidden : 0);
+  expert_outputs = ops.allocate_rows(routed, w.n_used > 0 ? hidden_size : 0);
   routed_experts = ops.allocate(size_t(routed) * sizeof(int32_t));
   routed_weights = ops.allocate(size_t(routed) * sizeof(float));
-  if (w.shared) shared = rows(hidden);
+  if (w.shared) shared = rows(hidden_size);
   if (w.shared) shared_gate = rows(1);
   if (w.selection) {
     selection.n_words = (context + 63) / 64;
     selection_bits = ops.allocate(size_t(max_tokens) * size_t(selection.n_words) * 8);
     selection.bits = selection_bits.buffer();
   }
-  if (!recipe.mtp.empty()) drafts = rows(2 * hidden);
-  picked = ops.allocate_rows(max_logit_rows, hidden);
+  if (!recipe.mtp.empty()) drafts = rows(2 * hidden_size);
+  if (!recipe.mtp.empty()) hidden = rows(hidden_size);
+  picked = ops.allocate_rows(max_logit_rows, hidden_size);
   logits = ops.allocate_rows(max_logit_rows, recipe.vocab_size);
   for (const RopeRecipe& rope : recipe.ropes) cos_sin.push_back(rows(rope.rotary_dims));
   const int widest = std::max({w.inputs, w.middle, w.latent, w.mixed, w.ffn,
-                               w.expert_input, drafts.rows.width, hidden});
+                               w.expert_input, drafts.rows.width, hidden_size});
   ops.reserve(std::max({max_tokens, max_logit_rows, routed}), widest, context);
 }
 
@@ -53,7 +54,7 @@ size_t Workspace::bytes() const {
   size_t total = 0;
   for (const Ops::OwnedRows* part :
        {&x, &h, &inputs, &middle, &latent, &mixed, &ffn, &router_logits, &expert_inputs,
-        &expert_outputs, &shared, &shared_gate, &picked, &logits, &drafts})
+        &expert_outputs, &shared, &shared_gate, &picked, &logits, &drafts, &hidden})
     total += part->memory.buffer().bytes;
   for (const Memory* part : {&routed_experts, &routed_weights, &selection_bits})
     total += part->buffer().bytes;
