@@ -1,11 +1,14 @@
-// After reserve() no op allocates: operator new counts.
+// After reserve() no op allocates: operator new and mmap count.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
-#include "ops/ops_testing.h"
+#include "ops/batch_testing.h"
 #include "ops/weights_testing.h"
 
 namespace {
@@ -20,6 +23,14 @@ __attribute__((noinline)) void* operator new(size_t bytes) {
 }
 __attribute__((noinline)) void operator delete(void* p) noexcept { std::free(p); }
 __attribute__((noinline)) void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+// The backend's own memory.
+void* mmap(void* address, size_t bytes, int protection, int flags, int file,
+           off_t offset) noexcept {
+  ++n_allocations;
+  return reinterpret_cast<void*>(
+      ::syscall(SYS_mmap, address, bytes, protection, flags, file, offset));
+}
 
 namespace ingot {
 namespace {
@@ -86,6 +97,52 @@ TEST_P(Allocation, NoneAfterReserve) {
   backend->check_finite(h.rows, status.buffer(), 1);
   backend->sample(tokens.buffer(), out.rows, rows);
   backend->finish_step();
+  EXPECT_EQ(n_allocations - before, 0);
+}
+
+TEST_P(Allocation, NoneForExpertsAndSelections) {
+  constexpr int kTokens = 70, kUsed = 3, kExperts = 6, kWidth = 256, kContext = 100;
+  const auto backend = make_ops(GetParam(), 2);
+  backend->reserve(kTokens * kUsed, 2 * kWidth, kContext);
+  Random random(53);
+  ExpertWeights w;
+  for (int e = 0; e < kExperts; ++e) {
+    const TestWeight source({.name = "", .dtype = e % 2 == 0 ? DType::q4_k : DType::f16},
+                            2 * kWidth, kWidth, random);
+    const WeightRows part[] = {source.source()};
+    w.experts.push_back(backend->pack(part));
+  }
+  TestRows x(*backend, kTokens, kWidth, random.floats(kTokens * kWidth));
+  TestRows logits(*backend, kTokens, kExperts, random.floats(kTokens * kExperts));
+  TestRows inner(*backend, kTokens * kUsed, 2 * kWidth), out(*backend, kTokens, kWidth);
+  const Memory experts = backend->allocate(kTokens * kUsed * sizeof(int32_t));
+  const Memory weights = backend->allocate(kTokens * kUsed * sizeof(float));
+  const Routing routing{experts.buffer(), weights.buffer(), kUsed};
+  const KvLayout layout{.n_kv_heads = 1,
+                        .key_dim = 64,
+                        .value_dim = 32,
+                        .type = KvType::f16,
+                        .values_in_keys = true};
+  const Memory pages = backend->allocate(2 * kv_page_bytes(layout));
+  const Memory bits = backend->allocate(kTokens * 2 * sizeof(uint64_t));
+  const KeySelection selection{bits.buffer(), 2};
+  const TestBatch step(*backend, 0, kTokens, {1, 0});
+
+  const int64_t before = n_allocations;
+  backend->route(routing, logits.rows, {.n_experts = kExperts, .n_used = kUsed});
+  backend->expert_matmul(inner.rows, x.rows, w, routing);
+  backend->gated_activation(inner.rows.columns(0, kWidth), inner.rows, {.limit = 7.0f});
+  backend->combine_experts(out.rows, inner.rows.columns(0, kWidth), routing);
+  backend->add_gated(x.rows, out.rows, x.rows.columns(0, 1));
+  backend->multiply_activation(x.rows, out.rows, Activation::sigmoid);
+  backend->copy_columns(out.rows, x.rows, {.n_heads = 2, .count = 64});
+  backend->kv_append({layout, pages.buffer()}, x.rows.columns(0, 64), {}, step.batch);
+  backend->select_keys(selection, x.rows, logits.rows.columns(0, 4),
+                       {layout, pages.buffer()}, step.batch,
+                       {.n_heads = 4, .head_dim = 64, .top_k = 5});
+  backend->attention(out.rows.columns(0, 128), x.rows, {layout, pages.buffer()},
+                     step.batch,
+                     {.n_heads = 4, .head_dim = 64, .sinks = {}, .selection = selection});
   EXPECT_EQ(n_allocations - before, 0);
 }
 

@@ -4,35 +4,11 @@
 
 #include <numeric>
 
+#include "ops/batch_testing.h"
 #include "ops/case_file.h"
 
 namespace ingot {
 namespace {
-
-KvType type_of(const std::string& name) {
-  return name == "f32"    ? KvType::f32
-         : name == "f16"  ? KvType::f16
-         : name == "bf16" ? KvType::bf16
-                          : KvType::q8;
-}
-
-// A batch's inputs in the backend's memory.
-struct TestBatch {
-  TestBatch(Ops& ops, const std::vector<int32_t>& positions,
-            const std::vector<int32_t>& sequences, const std::vector<int32_t>& tables,
-            int max_pages)
-      : positions_memory(upload(ops, positions)),
-        sequences_memory(upload(ops, sequences)),
-        tables_memory(upload(ops, tables)) {
-    batch.n_tokens = int(positions.size());
-    batch.max_pages = max_pages;
-    batch.positions = positions_memory.buffer();
-    batch.sequences = sequences_memory.buffer();
-    batch.page_tables = tables_memory.buffer();
-  }
-  Memory positions_memory, sequences_memory, tables_memory;
-  Batch batch;
-};
 
 class Attention : public OnEveryTable {};
 
@@ -41,7 +17,7 @@ TEST_P(Attention, KvAppend) {
     const KvLayout layout{.n_kv_heads = c.param<int>("n_kv_heads"),
                           .key_dim = c.param<int>("key_dim"),
                           .value_dim = c.param<int>("value_dim"),
-                          .type = type_of(c.param<std::string>("kv_type"))};
+                          .type = kv_type_named(c.param<std::string>("kv_type"))};
     const size_t bytes = kv_page_bytes(layout) * size_t(c.param<int>("n_pages"));
     const Memory pages = ops->allocate(bytes);
     TestRows k(*ops, c.dim("k", 0), c.dim("k", 1), c.floats("k"));
@@ -62,7 +38,7 @@ TEST_P(Attention, Cases) {
     const KvLayout layout{.n_kv_heads = c.param<int>("n_kv_heads"),
                           .key_dim = c.param<int>("head_dim"),
                           .value_dim = c.param<int>("value_dim"),
-                          .type = type_of(c.param<std::string>("kv_type"))};
+                          .type = kv_type_named(c.param<std::string>("kv_type"))};
     const int n_pages = c.param<int>("n_pages");
     const size_t bytes = kv_page_bytes(layout) * size_t(n_pages);
     // Slots that nobody wrote hold NaN: none may reach a result.

@@ -62,7 +62,7 @@ void CpuOps::reserve(int max_tokens, int max_width, int max_positions) {
   grow_scratch(max_tokens, max_width);
   grow_expert_scratch(max_tokens, kMaxExperts, max_width);
   grow_route_scratch(kMaxExperts);
-  grow_key_scores(max_positions);
+  grow_key_scores(max_positions + kPageTokens);  // drafts may go past the context
   // Enough for any heads of 8 columns and more whose queries are max_width wide; of these
   // pages only those that a real layout uses are ever touched.
   grow_attention_scratch(size_t(max_width) * 256);

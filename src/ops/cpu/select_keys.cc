@@ -83,7 +83,9 @@ void CpuOps::select_keys(const KeySelection& out, Rows q, Rows weights,
   CHECK(q.n_rows == batch.n_tokens && q.width == args.n_heads * args.head_dim);
   CHECK(weights.n_rows == batch.n_tokens && weights.width == args.n_heads);
   CHECK(args.top_k >= 1);
-  const int max_keys = batch.max_pages * kPageTokens;
+  int max_keys = 0;
+  for (int t = 0; t < q.n_rows; ++t)
+    max_keys = std::max(max_keys, host<const int32_t>(batch.positions)[t] + 1);
   grow_key_scores(max_keys);
   grow_attention_scratch(scratch_floats(args));
   const auto row_of = [&](int t) {
