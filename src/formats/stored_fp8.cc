@@ -42,6 +42,7 @@ Shape with(Shape shape, std::initializer_list<int64_t> more) {
 std::optional<ScaleGrid> stated_grid(const QuantConfig& config, const Fp8Weight& w) {
   int64_t rows = config.block_rows, cols = config.block_cols;
   for (const CompressedScheme& s : config.schemes) {
+    if (s.format == "pack-quantized" || s.format == "int-quantized") continue;
     if (s.block_rows != 0) rows = s.block_rows, cols = s.block_cols;
     if (s.group_size.value_or(-1) > 0) rows = 1, cols = *s.group_size;
   }

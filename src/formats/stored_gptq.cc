@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "formats/quote.h"
+#include "formats/stored_bits.h"
 #include "formats/stored_schemes.h"
 #include "tensor/dequantize.h"
 
@@ -27,22 +28,6 @@ struct Module {
 
   std::string name(const char* suffix) const { return path + suffix; }
 };
-
-uint32_t word_at(std::span<const std::byte> words, size_t i) {
-  uint32_t word;
-  std::memcpy(&word, words.data() + 4 * i, sizeof word);
-  return word;
-}
-
-// Code e of a little-endian bit stream that begins at word `first`.
-uint32_t code_at(std::span<const std::byte> words, size_t first, size_t e, int bits) {
-  const size_t bit = e * size_t(bits);
-  const size_t word = first + bit / 32;
-  const size_t shift = bit % 32;
-  uint64_t window = word_at(words, word);
-  if (shift + size_t(bits) > 32) window |= uint64_t(word_at(words, word + 1)) << 32;
-  return uint32_t(window >> shift) & ((1u << bits) - 1);
-}
 
 // AWQ: column j of a word's eight lies in this nibble.
 constexpr int kAwqNibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};

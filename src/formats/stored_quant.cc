@@ -243,7 +243,10 @@ StoredQuantization::StoredQuantization(const Checkpoint& checkpoint) {
   if (checkpoint.container != Container::safetensors) return;
   const QuantConfig config = directory_config(checkpoint);
   const bool mlx = config.method == QuantMethod::mlx;
-  if (mlx || !any_ends_with(checkpoint, ".qweight")) find_mlx(checkpoint, weights_);
+  // GPTQ and AWQ have ".scales" too.
+  const bool packed =
+      any_ends_with(checkpoint, ".qweight") || any_ends_with(checkpoint, ".qzeros");
+  if (mlx || !packed) find_mlx(checkpoint, weights_);
   if (mlx) return;
   find_mxfp4(checkpoint, weights_);
   find_gptq_and_awq(checkpoint, config, weights_);

@@ -287,8 +287,8 @@ TileLayout affine_layout(int bits, int group_size, DType scale_dtype) {
 
 TileLayout zero_point_layout(const AffineMatrix& m) {
   const bool narrow = m.scale_dtype == DType::f16 || m.scale_dtype == DType::bf16;
-  if (!narrow || !m.group_of_column.empty() || m.group_size % kGroupCols != 0 ||
-      m.n_cols % m.group_size != 0)
+  if (!narrow || m.bits == 7 || !m.group_of_column.empty() ||
+      m.group_size % kGroupCols != 0 || m.n_cols % m.group_size != 0)
     return {};
   return layout(m.bits, m.bits == 8 ? 128 : 0,
                 m.scale_dtype == DType::f16 ? ScaleKind::zero_f16 : ScaleKind::zero_bf16,

@@ -70,8 +70,8 @@ TileLayout tile_layout(DType type);
 // The layout of MLX's affine matrices.
 TileLayout affine_layout(int bits, int group_size, DType scale_dtype);
 // The layout of a zero_point matrix; bits == 0 when its groups are no multiples of 32
-// columns, its columns no multiple of the group, or its scales float32 (then scale * zero
-// is not exact).
+// columns, its columns no multiple of the group, its codes of 7 bits, or its scales
+// float32 (then scale * zero is not exact).
 TileLayout zero_point_layout(const AffineMatrix& matrix);
 
 // Writes the 32 codes (0 .. 2^bits - 1) of one row into its group's code bytes.
