@@ -1,13 +1,9 @@
 // What a config means, and that a config which would run wrong does not run: each altered
 // field is refused by its own name.
-#include "model/derive.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "base/error.h"
+#include "model/derive_testing.h"
 #include "model/generation_config.h"
 
 namespace ingot {
@@ -15,17 +11,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-// A checkpoint with the given config and an embedding, which is all that derivations look
-// at.
-Checkpoint with_config(const json& config,
-                       const std::string& embed = "model.embed_tokens.weight") {
-  Checkpoint checkpoint;
-  checkpoint.path = "models/tiny";
-  checkpoint.config_json = config.dump();
-  checkpoint.tensors[embed].view = {DType::bf16, {512, 64}, {}};
-  return checkpoint;
-}
 
 json llama_config() {
   return {{"model_type", "llama"},
@@ -65,15 +50,6 @@ json gpt2_config() {
 
 const AttentionRecipe& attention(const Recipe& recipe, size_t layer) {
   return std::get<AttentionRecipe>(recipe.layers[layer].mixer);
-}
-
-std::string refusal(const Checkpoint& checkpoint) {
-  try {
-    derive_recipe(checkpoint);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 TEST(Derive, LlamaTakesHeadSizeFromWidthOnlyWhenNotStated) {

@@ -119,7 +119,8 @@ RopeRecipe rope_from_parameters(const Fields& f, const RopeDefaults& defaults) {
   rope.theta = f.real_or("rope_theta", 1e-3, 1e12, defaults.theta);
   const double part = f.real_or("partial_rotary_factor", 1e-6, 1.0, defaults.partial);
   rope.rotary_dims = int(double(defaults.head_dim) * part);
-  if (rope.rotary_dims < 2 || rope.rotary_dims % 2 != 0)
+  // A whole head of an odd size is told by check_heads().
+  if (part != 1.0 && (rope.rotary_dims < 2 || rope.rotary_dims % 2 != 0))
     f.refuse(
         "partial_rotary_factor",
         fmt::format("an even number of rotary dimensions, not {}", rope.rotary_dims));
@@ -219,7 +220,8 @@ RopeRecipe rope_from_gguf(const Fields& fields, const Checkpoint& checkpoint,
     fields.refuse("rope.scaling.type", "none, linear, yarn or longrope");
   fields.ignore({"rope.scaling.factor", "rope.scale_linear", "rope.scaling.finetuned",
                  "rope.scaling.original_context_length", "rope.dimension_sections"});
-  fields.only("rope.scaling.attn_factor", 1.0);
+  if (rope.scaling != RopeScalingKind::yarn && rope.scaling != RopeScalingKind::longrope)
+    fields.only("rope.scaling.attn_factor", 1.0);
   if (checkpoint.find("rope_freqs.weight")) {
     if (rope.scaling != RopeScalingKind::none)
       fields.refuse("rope.scaling.type", "none, since rope_freqs.weight is there too");
