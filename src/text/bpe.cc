@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/utf8.h"
 #include "text/byte_level.h"
 
@@ -225,6 +226,71 @@ void BpeModel::append_loose(int symbol, std::vector<int>& ids) const {
   }
 }
 
+namespace {
+
+// Fills a definition with rules; takes the places to cut tokens a few hundred at a time.
+class RulesByScore {
+ public:
+  RulesByScore(BpeDefinition& definition, const std::vector<bool>& mergeable)
+      : definition_(definition),
+        vocabulary_(definition.vocabulary),
+        mergeable_(mergeable) {}
+
+  void add_cuts(int token, std::string_view text, int rank) {
+    for (size_t cut = size_t(decode_utf8(text, 0).length); cut < text.size();
+         cut += size_t(decode_utf8(text, cut).length)) {
+      parts_.push_back(text.substr(0, cut));
+      parts_.push_back(text.substr(cut));
+      made_.push_back({0, 0, token, rank});
+    }
+    if (made_.size() >= kManyCuts) flush();
+  }
+
+  void finish() {
+    flush();
+    definition_.loose_letters.resize(loose_.size());
+    for (const auto& [letter, id] : loose_)
+      definition_.loose_letters[size_t(id - vocabulary_.size())] = letter;
+  }
+
+ private:
+  static constexpr size_t kManyCuts = 256;
+
+  void flush() {
+    throw_if_interrupted();  // a large vocabulary takes a while
+    found_.resize(parts_.size());
+    vocabulary_.find_each(parts_, found_);
+    for (size_t i = 0; i < made_.size(); ++i) {
+      MergeRule& rule = made_[i];
+      rule.left = part_id(parts_[2 * i], found_[2 * i]);
+      if (rule.left < 0) continue;
+      rule.right = part_id(parts_[2 * i + 1], found_[2 * i + 1]);
+      if (rule.right >= 0) definition_.merges.push_back(rule);
+    }
+    parts_.clear();
+    made_.clear();
+  }
+
+  // Of a part that is a token that may be made, or a single letter of any kind; else -1.
+  int part_id(std::string_view part, int found) {
+    if (found >= 0 && mergeable_[size_t(found)]) return found;
+    if (size_t(decode_utf8(part, 0).length) != part.size()) return -1;
+    if (found >= 0) return found;
+    const int fresh = vocabulary_.size() + int(loose_.size());
+    return loose_.try_emplace(std::string(part), fresh).first->second;
+  }
+
+  BpeDefinition& definition_;
+  const Vocabulary& vocabulary_;
+  const std::vector<bool>& mergeable_;
+  std::vector<MergeRule> made_;          // not yet known: left and right
+  std::vector<std::string_view> parts_;  // of each of made_, left and right
+  std::vector<int> found_;
+  std::map<std::string, int, std::less<>> loose_;
+};
+
+}  // namespace
+
 void merge_rules_by_score(BpeDefinition& definition, std::span<const float> scores,
                           const std::vector<bool>& mergeable) {
   const Vocabulary& vocabulary = definition.vocabulary;
@@ -234,35 +300,17 @@ void merge_rules_by_score(BpeDefinition& definition, std::span<const float> scor
   std::vector<float> levels(scores.begin(), scores.end());
   std::ranges::sort(levels, std::greater<>());
   levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
-  std::map<std::string, int, std::less<>> loose;
 
-  // The id of a part of a token: a token that may be made, or any single letter.
-  const auto part_id = [&](std::string_view part) -> int {
-    if (const auto id = vocabulary.find(part); id && mergeable[size_t(*id)]) return *id;
-    if (size_t(decode_utf8(part, 0).length) != part.size()) return -1;
-    if (const auto id = vocabulary.find(part)) return *id;
-    const auto [at, fresh] =
-        loose.try_emplace(std::string(part), n_tokens + int(loose.size()));
-    return at->second;
-  };
+  RulesByScore rules(definition, mergeable);
   for (int id = 0; id < n_tokens; ++id) {
     const auto text = vocabulary.text(id);
-    if (!text || !mergeable[size_t(id)] || vocabulary.find(*text) != id) continue;
+    if (!text || text->empty() || !mergeable[size_t(id)] || vocabulary.find(*text) != id)
+      continue;
     const auto rank =
         std::ranges::lower_bound(levels, scores[size_t(id)], std::greater<>());
-    for (size_t cut = 0; cut < text->size();) {
-      cut += size_t(decode_utf8(*text, cut).length);
-      if (cut == text->size()) break;
-      const int left = part_id(text->substr(0, cut));
-      if (left < 0) continue;
-      const int right = part_id(text->substr(cut));
-      if (right < 0) continue;
-      definition.merges.push_back({left, right, id, int(rank - levels.begin())});
-    }
+    rules.add_cuts(id, *text, int(rank - levels.begin()));
   }
-  definition.loose_letters.resize(loose.size());
-  for (const auto& [letter, id] : loose)
-    definition.loose_letters[size_t(id - n_tokens)] = letter;
+  rules.finish();
 }
 
 }  // namespace ingot

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -76,9 +77,17 @@ bool is_added(GgufTokenType type) {
 }
 
 void add_end_ids(const GgufVocabulary& vocabulary, std::vector<int>& ids) {
+  // Only tokens that begin as the known ones do; a scan for each would take long.
+  std::unordered_map<std::string_view, int> marked;
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const std::string& token = vocabulary.tokens[i];
+    if (!token.empty() &&
+        std::string_view("<[_").find(token[0]) != std::string_view::npos)
+      marked.try_emplace(token, int(i));
+  }
   const auto find = [&](std::string_view text) {
-    const auto at = std::ranges::find(vocabulary.tokens, text);
-    return at == vocabulary.tokens.end() ? -1 : int(at - vocabulary.tokens.begin());
+    const auto at = marked.find(text);
+    return at == marked.end() ? -1 : at->second;
   };
   for (const auto& id : {vocabulary.eos_id, vocabulary.eot_id, vocabulary.eom_id}) {
     if (id) ids.push_back(*id);

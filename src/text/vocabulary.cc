@@ -2,6 +2,8 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -61,6 +63,39 @@ std::optional<int> Vocabulary::find(std::string_view text) const {
   const int id = slots_[slot_of(text, hash_of(text))].id;
   if (id < 0) return std::nullopt;
   return id;
+}
+
+void Vocabulary::find_each(std::span<const std::string_view> texts,
+                           std::span<int> ids) const {
+  CHECK(ids.size() == texts.size());
+  constexpr size_t kInStep = 32;
+  if (slots_.empty()) {
+    std::ranges::fill(ids, -1);
+    return;
+  }
+  const size_t mask = slots_.size() - 1;
+  std::array<uint32_t, kInStep> hashes{};
+  for (size_t begin = 0; begin < texts.size(); begin += kInStep) {
+    const auto some = texts.subspan(begin, std::min(kInStep, texts.size() - begin));
+    const auto found = ids.subspan(begin, some.size());
+    for (size_t i = 0; i < some.size(); ++i) {
+      hashes[i] = hash_of(some[i]);
+      __builtin_prefetch(&slots_[hashes[i] & mask]);
+    }
+    for (size_t i = 0; i < some.size(); ++i) {  // the first slot with this hash
+      size_t at = hashes[i] & mask;
+      while (slots_[at].id >= 0 && slots_[at].hash != hashes[i]) at = (at + 1) & mask;
+      found[i] = slots_[at].id;
+      if (found[i] >= 0) __builtin_prefetch(&entries_[size_t(found[i])]);
+    }
+    for (const int id : found) {
+      if (id >= 0) __builtin_prefetch(letters_.data() + entries_[size_t(id)].begin);
+    }
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (found[i] >= 0 && text_of(entries_[size_t(found[i])]) != some[i])
+        found[i] = slots_[slot_of(some[i], hashes[i])].id;
+    }
+  }
 }
 
 std::optional<std::string_view> Vocabulary::text(int id) const {

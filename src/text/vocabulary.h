@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ class Vocabulary {
   void reserve(size_t n_tokens, size_t n_bytes);
 
   std::optional<int> find(std::string_view text) const;
+  // The ids of many texts, -1 where there is none.  In step, so that the waits for memory
+  // overlap: with a large vocabulary that is most of the time.
+  void find_each(std::span<const std::string_view> texts, std::span<int> ids) const;
   std::optional<std::string_view> text(int id) const;
   int size() const { return int(entries_.size()); }  // highest id + 1
 
