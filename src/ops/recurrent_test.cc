@@ -165,17 +165,33 @@ TEST_P(Recurrent, DroppedTokensNeverWere) {
     }
 }
 
-// Verify runs drafts over and over: each round a row is accepted, the rest dropped.
+// Rows before `at` of one sequence, the others of another.
+RecurrentInputs spliced(const RecurrentInputs& before, const RecurrentInputs& after,
+                        const RecurrentLayout& l, int at) {
+  RecurrentInputs both = after;
+  std::copy_n(before.x.begin(), at * l.channels(), both.x.begin());
+  std::copy_n(before.a.begin(), at * l.n_value_heads, both.a.begin());
+  std::copy_n(before.b.begin(), at * l.n_value_heads, both.b.begin());
+  return both;
+}
+
+// Verify: of each step's rows the first are accepted and the rest dropped, over pages'
+// ends too.
 TEST_P(Recurrent, DraftsDroppedAtEveryStep) {
-  const RecurrentInputs inputs(kSmall, 150, 5), drafts(kSmall, 160, 6);
-  RecurrentRunner straight(*ops, kSmall, 1, inputs), drafted(*ops, kSmall, 1, inputs);
-  std::vector<float> found;
-  for (int at = 0; at < 150; ++at) {
-    const auto row = drafted.run(inputs, at, at + 1, 0, {1});
-    found.insert(found.end(), row.begin(), row.end());
-    drafted.run(drafts, at + 1, at + 6, 0, {5});
+  const RecurrentInputs inputs(kSmall, 160, 5), drafts(kSmall, 160, 6);
+  RecurrentRunner straight(*ops, kSmall, 1, inputs);
+  const std::vector<float> wanted = straight.run(inputs, 0, 150, 0, {150});
+  for (int accepted : {1, 3}) {
+    RecurrentRunner drafted(*ops, kSmall, 1, inputs);
+    std::vector<float> found;
+    for (int at = 0; at < 150; at += accepted) {
+      const RecurrentInputs step = spliced(inputs, drafts, kSmall, at + accepted);
+      const auto rows = drafted.run(step, at, at + accepted + 5, 0, {8});
+      found.insert(found.end(), rows.begin(),
+                   rows.begin() + accepted * int(rows.size()) / (accepted + 5));
+    }
+    EXPECT_TRUE(same_bits(found, wanted)) << accepted << " accepted a step";
   }
-  EXPECT_TRUE(same_bits(found, straight.run(inputs, 0, 150, 0, {150})));
 }
 
 TEST_P(Recurrent, ASlotMayBeUsedAgain) {
