@@ -102,7 +102,10 @@ void leave_usual_out(ordered_json& pattern, const ordered_json& entry) {
   for (auto it = pattern.begin(); it != pattern.end();) {
     const auto kept = entry.find(it.key());
     if (kept != entry.end()) leave_usual_out(*it, *kept);
-    it = kept == entry.end() && !has_steps(*it) ? pattern.erase(it) : it + 1;
+    if (kept == entry.end() && !has_steps(*it))
+      it = pattern.erase(it);
+    else
+      ++it;
   }
 }
 
