@@ -60,12 +60,17 @@ struct WeightReader::Stored {
   DType dtype() const { return tensor->view.dtype; }
 };
 
+struct WeightReader::Owned {
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<StoredMatrix> matrices;
+};
+
 WeightReader::WeightReader(const Checkpoint& checkpoint, Ops& ops,
                            std::function<void(uint64_t, uint64_t)> progress)
     : checkpoint_(checkpoint),
       ops_(ops),
       progress_(std::move(progress)),
-      mlx_(checkpoint) {
+      quantised_(checkpoint) {
   for (const auto& [name, tensor] : checkpoint.tensors)
     total_ += tensor.view.bytes.size();
 }
@@ -97,43 +102,77 @@ void WeightReader::done(const Stored& stored) {
   if (progress_) progress_(done_, total_);
 }
 
+// A quantised weight's tensors are many and stacked: told when they are first read.
+void WeightReader::done(const MatrixSource& source) {
+  if (!quantised_.find(source.name))
+    return done(find(source.name, source.slice, source.n_slices, stored_shape(source)));
+  for (const std::string& name : quantised_.tensors_of(source.name)) {
+    const StoredTensor& stored = checkpoint_.require(name);
+    if (!read_.insert(name).second) continue;
+    done_ = std::min(total_, done_ + stored.view.bytes.size());
+  }
+  if (progress_) progress_(done_, total_);
+}
+
 std::unique_ptr<Weight> WeightReader::pack(const std::vector<MatrixSource>& sources) {
   throw_if_interrupted();
   std::vector<WeightRows> parts;
-  std::vector<std::vector<std::byte>> owned;  // transposed copies, while packing
-  owned.reserve(sources.size());
+  Owned owned;
+  owned.bytes.reserve(sources.size());
+  owned.matrices.reserve(sources.size());
   for (const MatrixSource& source : sources) parts.push_back(rows_of(source, owned));
   std::unique_ptr<Weight> weight = ops_.pack(parts);
   weight_bytes_ += weight->bytes;
-  for (const MatrixSource& source : sources) {
-    if (mlx_.find(source.name)) {
-      for (const std::string& tensor : mlx_.tensors_of(source.name)) {
-        const StoredTensor& stored = checkpoint_.require(tensor);
-        done({&stored, stored.view.bytes});
-      }
-    } else {
-      done(find(source.name, source.slice, source.n_slices, stored_shape(source)));
-    }
-  }
+  for (const MatrixSource& source : sources) done(source);
   return weight;
 }
 
-WeightRows WeightReader::rows_of(const MatrixSource& source,
-                                 std::vector<std::vector<std::byte>>& owned) {
+WeightRows WeightReader::quantised_rows(const MatrixSource& source,
+                                        const StoredWeight& weight, Owned& owned) {
+  const Shape wanted = stored_shape(source);
+  const int n_slices = source.slice < 0 ? 1 : source.n_slices;
+  if (Shape{weight.n_rows, weight.n_cols} != wanted || weight.n_slices != n_slices)
+    fail("{}: tensor '{}' is [{}, {}, {}] unpacked, recipe wants [{}, {}, {}]",
+         file_of(checkpoint_.require(weight.tensors.front())), source.name,
+         weight.n_slices, weight.n_rows, weight.n_cols, n_slices, wanted[0], wanted[1]);
+  const int n_stored = source.transposed ? source.n_cols : source.n_rows;
+  std::vector<int> numbers(static_cast<size_t>(n_stored));
+  for (int i = 0; i < n_stored; ++i)
+    numbers[size_t(i)] =
+        source.transposed ? source.first_col + i : source.order.stored(i);
+  StoredMatrix& stored = owned.matrices.emplace_back(
+      quantised_.read(source.name, n_slices == 1 ? -1 : source.slice, numbers));
   WeightRows rows;
   rows.n_rows = source.n_rows;
   rows.n_cols = source.n_cols;
-  if (const std::optional<AffineMatrix> affine = mlx_.find(source.name)) {
-    const StoredTensor& stored = checkpoint_.require(source.name);
-    if (affine->n_rows != source.n_rows || affine->n_cols != source.n_cols)
-      fail("{}: tensor '{}' is [{}, {}] unpacked, recipe wants [{}, {}]", file_of(stored),
-           source.name, affine->n_rows, affine->n_cols, source.n_rows, source.n_cols);
-    CHECK(!source.transposed && source.order.plain());
-    for (const std::string& tensor : mlx_.tensors_of(source.name))
-      check_once(tensor, checkpoint_.require(tensor));
-    rows.affine = *affine;
+  if (!source.transposed) {
+    rows.affine = stored.matrix;
     return rows;
   }
+  // Columns become rows: as float32, since scales run along the stored rows.
+  const auto n_rows = size_t(source.n_rows);
+  const auto n_cols = size_t(source.n_cols);
+  const size_t row_size = n_cols * sizeof(float);
+  std::vector<std::byte>& out = owned.bytes.emplace_back(n_rows * row_size);
+  std::vector<float> unpacked(static_cast<size_t>(wanted[1]));
+  for (size_t c = 0; c < n_cols; ++c) {
+    dequantize_affine_row(stored.matrix, int(c), unpacked);
+    for (size_t r = 0; r < n_rows; ++r)
+      std::memcpy(&out[r * row_size + c * sizeof(float)],
+                  &unpacked[size_t(source.order.stored(int(r)))], sizeof(float));
+  }
+  rows.row = [data = out.data(), row_size](int row) {
+    return data + size_t(row) * row_size;
+  };
+  return rows;
+}
+
+WeightRows WeightReader::rows_of(const MatrixSource& source, Owned& owned) {
+  if (const StoredWeight* weight = quantised_.find(source.name))
+    return quantised_rows(source, *weight, owned);
+  WeightRows rows;
+  rows.n_rows = source.n_rows;
+  rows.n_cols = source.n_cols;
   const Stored stored =
       find(source.name, source.slice, source.n_slices, stored_shape(source));
   rows.dtype = stored.dtype();
@@ -161,7 +200,7 @@ WeightRows WeightReader::rows_of(const MatrixSource& source,
 
 // Rows of the matrix whose columns are stored as rows; a quantised one as float32.
 const std::byte* WeightReader::transpose(const Stored& stored, const MatrixSource& source,
-                                         std::vector<std::vector<std::byte>>& owned) {
+                                         Owned& owned) {
   const Shape shape = stored_shape(source);
   const auto in_width = size_t(shape[1]);
   const bool plain = is_float(stored.dtype());
@@ -170,7 +209,7 @@ const std::byte* WeightReader::transpose(const Stored& stored, const MatrixSourc
   CHECK(in_bytes.has_value());  // the container was checked for it
   const auto n_rows = size_t(source.n_rows);
   const auto n_cols = size_t(source.n_cols);
-  std::vector<std::byte>& out = owned.emplace_back(n_rows * n_cols * width);
+  std::vector<std::byte>& out = owned.bytes.emplace_back(n_rows * n_cols * width);
   std::vector<float> unpacked(plain ? 0 : in_width);
   for (size_t c = 0; c < n_cols; ++c) {
     const std::byte* in =

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "formats/checkpoint.h"
-#include "formats/mlx_quant.h"
+#include "formats/stored_quant.h"
 #include "model/recipe.h"
 #include "ops/ops.h"
 
@@ -34,18 +34,21 @@ class WeightReader {
 
  private:
   struct Stored;  // a named tensor, or one slice of it
+  struct Owned;   // copies that rows are packed from
   Stored find(const std::string& name, int slice, int n_slices, const Shape& wanted);
-  WeightRows rows_of(const MatrixSource& source,
-                     std::vector<std::vector<std::byte>>& owned);
+  WeightRows rows_of(const MatrixSource& source, Owned& owned);
+  WeightRows quantised_rows(const MatrixSource& source, const StoredWeight& weight,
+                            Owned& owned);
   const std::byte* transpose(const Stored& stored, const MatrixSource& source,
-                             std::vector<std::vector<std::byte>>& owned);
+                             Owned& owned);
   void check_once(const std::string& name, const StoredTensor& stored);
+  void done(const MatrixSource& source);
   void done(const Stored& stored);
 
   const Checkpoint& checkpoint_;
   Ops& ops_;
   std::function<void(uint64_t, uint64_t)> progress_;
-  MlxQuantization mlx_;
+  StoredQuantization quantised_;
   std::set<std::string, std::less<>> read_;
   uint64_t total_ = 0;
   uint64_t done_ = 0;
