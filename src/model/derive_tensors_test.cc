@@ -3,28 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "model/derive_testing.h"
 
 namespace ingot {
 namespace {
 
 using nlohmann::json;
-
-const json& listing() {
-  static const json all = [] {
-    std::ifstream in(std::string(INGOT_SOURCE_DIR) + "/tests/data/recipe_tensors.json");
-    return json::parse(in);
-  }();
-  return all;
-}
-
-void add_tensors(Checkpoint& checkpoint, const json& tensors) {
-  checkpoint.tensors.clear();
-  for (const auto& [name, shape] : tensors.items())
-    checkpoint.tensors[name].view = {DType::f32, shape.get<Shape>(), {}};
-}
 
 std::map<std::string, Shape> shapes_of(const Checkpoint& checkpoint) {
   std::map<std::string, Shape> out;
@@ -39,14 +23,14 @@ std::map<std::string, Shape> shapes_of(const Checkpoint& checkpoint) {
 class EveryFixture : public ::testing::TestWithParam<std::string> {
  protected:
   Checkpoint saved() const {
-    Checkpoint checkpoint = with_config(listing()[GetParam()]["config"]);
-    add_tensors(checkpoint, listing()[GetParam()]["tensors"]);
+    Checkpoint checkpoint = with_config(fixture_listing()[GetParam()]["config"]);
+    set_tensors(checkpoint, fixture_listing()[GetParam()]["tensors"]);
     return checkpoint;
   }
   Checkpoint as_gguf() const {
-    const json& gguf = listing()[GetParam()]["gguf"];
+    const json& gguf = fixture_listing()[GetParam()]["gguf"];
     Checkpoint checkpoint = with_metadata(gguf["metadata"]);
-    add_tensors(checkpoint, gguf["tensors"]);
+    set_tensors(checkpoint, gguf["tensors"]);
     return checkpoint;
   }
 };
@@ -128,7 +112,7 @@ TEST_P(EveryFixture, MeansTheSameInBothContainers) {
 
 std::vector<std::string> names() {
   std::vector<std::string> out;
-  for (const auto& [name, entry] : listing().items()) out.push_back(name);
+  for (const auto& [name, entry] : fixture_listing().items()) out.push_back(name);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // What tests of derivations share: checkpoints without weights, and what a recipe reads.
 #pragma once
 
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -41,6 +42,22 @@ inline Checkpoint with_metadata(const nlohmann::json& metadata) {
     checkpoint.metadata[key] = metadata_value(value);
   checkpoint.tensors["token_embd.weight"].view = {DType::bf16, {512, 64}, {}};
   return checkpoint;
+}
+
+// Config, tensor shapes and GGUF metadata of every fixture, by its name.
+inline const nlohmann::json& fixture_listing() {
+  static const nlohmann::json all = [] {
+    std::ifstream in(std::string(INGOT_SOURCE_DIR) + "/tests/data/recipe_tensors.json");
+    return nlohmann::json::parse(in);
+  }();
+  return all;
+}
+
+// The tensors of a listing, without their bytes.
+inline void set_tensors(Checkpoint& checkpoint, const nlohmann::json& tensors) {
+  checkpoint.tensors.clear();
+  for (const auto& [name, shape] : tensors.items())
+    checkpoint.tensors[name].view = {DType::f32, shape.get<Shape>(), {}};
 }
 
 inline std::string refusal(const Checkpoint& checkpoint) {

@@ -19,11 +19,11 @@ std::string shown(const json& value) {
 }
 
 // Words in a field's name that make ignoring it dangerous.
-constexpr std::array<std::string_view, 27> kArithmeticWords = {
-    "scale",  "scaling", "multiplier", "softcap", "alibi",      "clip",    "clamp",
-    "sparse", "expert",  "moe",        "lora",    "conv",       "bias",    "norm",
-    "window", "rope",    "rotary",     "attn",    "attention",  "quant",   "mlp",
-    "head",   "layer",   "hidden",     "ssm",     "activation", "residual"};
+constexpr std::array<std::string_view, 28> kArithmeticWords = {
+    "scale",  "scaling", "multiplier", "softcap", "alibi",      "clip",     "clamp",
+    "sparse", "expert",  "moe",        "lora",    "conv",       "bias",     "norm",
+    "window", "rope",    "rotary",     "attn",    "attention",  "quant",    "mlp",
+    "head",   "layer",   "hidden",     "ssm",     "activation", "residual", "topk"};
 
 bool speaks_of_arithmetic(std::string_view name) {
   for (const std::string_view word : kArithmeticWords)
@@ -57,11 +57,16 @@ const json* Fields::find(std::string_view name) const {
   return &*it;
 }
 
+std::string Fields::named(std::string_view name) const {
+  const size_t file = where_.rfind(": ");
+  const size_t path = file == std::string::npos ? 0 : file + 2;
+  return fmt::format("{}field '{}{}'", where_.substr(0, path), where_.substr(path), name);
+}
+
 void Fields::refuse(std::string_view name, const std::string& wanted) const {
   const auto it = object_.find(name);
-  if (it == object_.end())
-    fail("{}field '{}' is missing, wanted {}", where_, name, wanted);
-  fail("{}field '{}' is {}, wanted {}", where_, name, shown(*it), wanted);
+  if (it == object_.end()) fail("{} is missing, wanted {}", named(name), wanted);
+  fail("{} is {}, wanted {}", named(name), shown(*it), wanted);
 }
 
 bool Fields::has(std::string_view name) const { return find(name) != nullptr; }
@@ -193,11 +198,12 @@ void Fields::refuse_unread() const {
     if (value.is_boolean() && !value.get<bool>()) continue;
     if (speaks_of_arithmetic(name)) {
       fail(
-          "{}field '{}' is {}, wanted it absent: it is not known for this model type and "
-          "may change what the model computes",
-          where_, name, shown(value));
+          "{} is {}, wanted it absent: it is not known for this model type and may "
+          "change "
+          "what the model computes",
+          named(name), shown(value));
     }
-    log_info("{}field '{}' is not known and has no effect", where_, name);
+    log_info("{} is not known and has no effect", named(name));
   }
 }
 

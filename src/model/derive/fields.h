@@ -55,6 +55,7 @@ class Fields {
   const nlohmann::json& raw() const { return object_; }
 
  private:
+  std::string named(std::string_view name) const;  // FILE: field 'OUTER.NAME'
   const nlohmann::json* find(std::string_view name) const;
   const nlohmann::json& object_;
   std::string where_;

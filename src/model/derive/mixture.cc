@@ -212,6 +212,7 @@ Recipe derive_minimax_m2_config(const Checkpoint& checkpoint, const Fields& conf
   rope.partial = config.real_or("partial_rotary_factor", 1e-6, 1.0, 1.0);
   if (config.has("rotary_dim")) {
     const int dims = config.integer("rotary_dim", 2, d.head_dim);
+    if (dims % 2 != 0) config.refuse("rotary_dim", "an even number");
     rope.partial = double(dims) / d.head_dim;
     d.ropes = {rope_from_config(config, rope)};
     if (d.ropes[0].rotary_dims != dims || config.has("partial_rotary_factor"))
