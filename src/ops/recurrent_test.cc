@@ -122,8 +122,9 @@ TEST_P(Recurrent, APromptHasTheSameBitsHoweverItIsCut) {
                                            make_ops(GetParam(), 2)};
   constexpr std::pair<RecurrentLayout, float> kLayers[] = {
       {kSmall, 1.0f}, {kSmall, 0.01f}, {kSmall, 300.0f}, {kReal, 1.0f}, {kOdd, 1.0f}};
-  for (const auto& [layout, forget] : kLayers) {
-    const RecurrentInputs inputs(layout, kTokens, 5, forget);
+  for (const auto& layer : kLayers) {
+    const RecurrentLayout& layout = layer.first;
+    const RecurrentInputs inputs(layout, kTokens, 5, layer.second);
     const auto run = [&](int n_threads, const std::vector<int>& sizes) {
       RecurrentRunner runner(*backends[n_threads - 1], layout, 1, inputs);
       return runner.run(inputs, 0, kTokens, 0, sizes);
