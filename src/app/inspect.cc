@@ -42,8 +42,7 @@ MemoryPlan plan_memory(const Recipe& recipe, const Checkpoint& checkpoint,
   }
   // Allocated, but not touched: the pages cost nothing.
   const std::unique_ptr<Ops> ops = make_ops(machine);
-  plan.activation_bytes =
-      Workspace(recipe, *ops, plan.chunk, 1, plan.context).bytes();
+  plan.activation_bytes = Workspace(recipe, *ops, plan.chunk, 1, plan.context).bytes();
   return plan;
 }
 
@@ -113,6 +112,8 @@ Inspection inspect_model(const InspectFlags& flags) {
   out.model = flags.machine.model;
   out.checkpoint = open_checkpoint(resolve_model(flags.machine.model));
   out.recipe = derive_recipe(out.checkpoint);
+  if (has_recipe_file(out.checkpoint))
+    out.recipe_changes = recipe_changes(derive_from_metadata(out.checkpoint), out.recipe);
   out.memory = plan_memory(out.recipe, out.checkpoint, flags.machine);
   out.text = load_text(out.checkpoint, flags.machine.chat_template);
   out.generation = read_generation_config(out.checkpoint);

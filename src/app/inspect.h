@@ -2,11 +2,12 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/load.h"
-#include "model/recipe.h"
+#include "model/recipe_file.h"
 
 namespace ingot {
 
@@ -35,6 +36,8 @@ struct Inspection {
   std::string model;
   Checkpoint checkpoint;
   Recipe recipe;
+  // What its recipe.json makes different from the derived one; nothing: there is none.
+  std::optional<std::vector<RecipeChange>> recipe_changes;
   TextParts text;
   GenerationConfig generation;
   std::vector<int> stop_ids;

@@ -44,6 +44,21 @@ void add_files(std::vector<Fact>& facts, const Inspection& in) {
   facts.push_back({"format", text});
 }
 
+// What recipe.json makes different: the field, its derived value, its own.
+void add_recipe_changes(std::vector<Fact>& facts, const Inspection& in) {
+  if (!in.recipe_changes) return;
+  const size_t n = in.recipe_changes->size();
+  facts.push_back({"recipe.json", n == 0 ? "the same as the derived recipe"
+                                         : fmt::format("changes {} {}:", n,
+                                                       n == 1 ? "field" : "fields")});
+  const auto shown = [](const std::string& value) {
+    return value.empty() ? std::string("absent") : value;
+  };
+  for (const RecipeChange& change : *in.recipe_changes)
+    facts.push_back({"", fmt::format("{}: {} -> {}", printable_text(change.field),
+                                     shown(change.derived), shown(change.now))});
+}
+
 void add_weights(std::vector<Fact>& facts, const Inspection& in) {
   const double all = double(std::max<size_t>(1, in.memory.weight_bytes));
   for (const DTypeTotal& total : totals_by_dtype(in.checkpoint)) {
@@ -203,6 +218,7 @@ std::string inspection_text(const Inspection& in, bool tensors) {
   std::vector<Fact> facts;
   add_files(facts, in);
   for (Fact& fact : recipe_facts(in.recipe)) facts.push_back(std::move(fact));
+  add_recipe_changes(facts, in);
   add_weights(facts, in);
   add_memory(facts, in);
   add_tokenizer(facts, in);
@@ -224,7 +240,14 @@ ordered_json inspection_json(const Inspection& in, bool tensors) {
     out["files"].push_back(
         {{"path", printable(file->path())}, {"bytes", file->bytes().size()}});
   out["recipe"] = ordered_json::parse(recipe_json(in.recipe));
-  out["parameters"] = {{"total", n.total}, {"embedding", n.embedding}, {"head", n.head}};
+  if (in.recipe_changes) {
+    out["recipe_changes"] = ordered_json::array();
+    for (const RecipeChange& change : *in.recipe_changes)
+      out["recipe_changes"].push_back(
+          {{"field", change.field}, {"derived", change.derived}, {"now", change.now}});
+  }
+  out["parameters"] = {
+      {"total", n.total}, {"embedding", n.embedding}, {"head", n.head}, {"mtp", n.mtp}};
   out["weights"] = weights_json(in);
   out["memory"] = memory_json(in.memory);
   out["tokenizer"] = tokenizer_json(in);

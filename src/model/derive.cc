@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "formats/quant_method.h"
 #include "model/derive/families.h"
+#include "model/recipe_file.h"
 
 namespace ingot {
 namespace {
@@ -117,9 +118,13 @@ Recipe derive_from_gguf(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-Recipe derive_recipe(const Checkpoint& checkpoint) {
+Recipe derive_from_metadata(const Checkpoint& checkpoint) {
   return checkpoint.container == Container::gguf ? derive_from_gguf(checkpoint)
                                                  : derive_from_config(checkpoint);
+}
+
+Recipe derive_recipe(const Checkpoint& checkpoint) {
+  return load_recipe_override(checkpoint, derive_from_metadata(checkpoint));
 }
 
 }  // namespace ingot

@@ -9,6 +9,8 @@ namespace ingot {
 // Throws Error naming the file and the field when the model type is unknown, or a field
 // is missing, out of range, contradictory, or of a kind that would change the arithmetic
 // in a way this engine does not compute.
+Recipe derive_from_metadata(const Checkpoint& checkpoint);
+// The same with what a recipe.json beside the weights makes of it (recipe_file.h).
 Recipe derive_recipe(const Checkpoint& checkpoint);
 
 }  // namespace ingot

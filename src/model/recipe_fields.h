@@ -29,11 +29,13 @@ struct Range {
   double low = 0;
   double high = 0;
 };
-constexpr Range kSize{1, 1 << 26};  // rows, columns, heads, widths
-constexpr Range kSizeOrNone{0, 1 << 26};
-constexpr Range kIndexOrNone{-1, 1 << 20};
-constexpr Range kFactor{-1e6, 1e6};     // multiplies activations or scores
-constexpr Range kPositive{1e-6, 1e12};  // divides
+constexpr Range kRows{1, 1 << 26};  // rows and columns of matrices
+constexpr Range kRowsOrNone{0, 1 << 26};
+constexpr Range kHeads{1, 4096};  // heads, experts, and dimensions of a head
+constexpr Range kWidth{1, 1 << 20};
+constexpr Range kPositions{1, 1 << 27};
+constexpr Range kIndexOrNone{-1, 4095};
+constexpr Range kMultiplier{-1e6, 1e6};
 
 // ---- Names of kinds -----------------------------------------------------------------
 
@@ -85,40 +87,40 @@ constexpr std::string_view kind_name(const ExpertsRecipe*) { return "experts"; }
 
 template <typename Io>
 void fields(Io& io, Is<RowAxis> auto& axis) {
-  io.field("count", axis.count, kSize);
-  io.field("stride", axis.stride, kSizeOrNone);
+  io.field("count", axis.count, kRows);
+  io.field("stride", axis.stride, kRowsOrNone);
 }
 
 template <typename Io>
 void fields(Io& io, Is<RowOrder> auto& order) {
-  io.field_or("first", order.first, 0, kSizeOrNone);
+  io.field_or("first", order.first, 0, kRowsOrNone);
   io.list("axes", order.axes);
 }
 
 template <typename Io>
 void fields(Io& io, Is<MatrixSource> auto& m) {
   io.field("name", m.name);
-  io.field("n_rows", m.n_rows, kSize);
-  io.field("n_cols", m.n_cols, kSize);
+  io.field("n_rows", m.n_rows, kRows);
+  io.field("n_cols", m.n_cols, kRows);
   io.field_or("transposed", m.transposed, false);
   io.order("order", m.order);
-  io.field_or("stored_rows", m.stored_rows, 0, kSizeOrNone);
-  io.field_or("first_col", m.first_col, 0, kSizeOrNone);
-  io.field_or("stored_cols", m.stored_cols, 0, kSizeOrNone);
+  io.field_or("stored_rows", m.stored_rows, 0, kRowsOrNone);
+  io.field_or("first_col", m.first_col, 0, kRowsOrNone);
+  io.field_or("stored_cols", m.stored_cols, 0, kRowsOrNone);
   io.field_or("slice", m.slice, -1, kIndexOrNone);
-  io.field_or("n_slices", m.n_slices, 0, kSizeOrNone);
+  io.field_or("n_slices", m.n_slices, 0, kRowsOrNone);
 }
 
 template <typename Io>
 void fields(Io& io, Is<VectorSource> auto& v) {
   io.field("name", v.name);
-  io.field("n", v.n, kSize);
-  io.field_or("add", v.add, 0.0f, kFactor);
+  io.field("n", v.n, kRows);
+  io.field_or("add", v.add, 0.0f, kMultiplier);
   io.order("order", v.order);
   io.field_or("map", v.map, VectorMap::none);
-  io.field_or("stored_n", v.stored_n, 0, kSizeOrNone);
+  io.field_or("stored_n", v.stored_n, 0, kRowsOrNone);
   io.field_or("slice", v.slice, -1, kIndexOrNone);
-  io.field_or("n_slices", v.n_slices, 0, kSizeOrNone);
+  io.field_or("n_slices", v.n_slices, 0, kRowsOrNone);
 }
 
 template <typename Io>
@@ -139,7 +141,7 @@ void fields(Io& io, Is<NormRecipe> auto& norm) {
 template <typename Io>
 void fields(Io& io, Is<RopeRecipe> auto& rope) {
   io.field("theta", rope.theta, Range{1e-3, 1e12});
-  io.field("rotary_dims", rope.rotary_dims, Range{2, 1 << 20});
+  io.field("rotary_dims", rope.rotary_dims, Range{2, 4096});
   io.field("pairing", rope.pairing);
   io.field("scaling", rope.scaling);
   io.field_or("attention_factor", rope.attention_factor, 1.0f, Range{1e-3, 1e3});
@@ -150,7 +152,7 @@ void fields(Io& io, Is<RopeRecipe> auto& rope) {
   if (yarn || llama3 || longrope || scaling == RopeScalingKind::linear)
     io.field("factor", rope.factor, Range{1e-6, 1e6});
   if (yarn || llama3 || longrope)
-    io.field("original_context", rope.original_context, Range{1, 1 << 27});
+    io.field("original_context", rope.original_context, kPositions);
   if (llama3) {
     io.field("low_freq_factor", rope.low_freq_factor, Range{1e-3, 1e6});
     io.field("high_freq_factor", rope.high_freq_factor, Range{1e-3, 1e6});
@@ -173,11 +175,11 @@ void fields(Io& io, Is<RopeRecipe> auto& rope) {
 
 template <typename Io>
 void fields(Io& io, Is<AttentionRecipe> auto& a) {
-  io.field("n_heads", a.n_heads, kSize);
-  io.field("n_kv_heads", a.n_kv_heads, kSize);
-  io.field("head_dim", a.head_dim, kSize);
-  io.field("scale", a.scale, kFactor);
-  io.field("window", a.window, Range{0, 1 << 30});
+  io.field("n_heads", a.n_heads, kHeads);
+  io.field("n_kv_heads", a.n_kv_heads, kHeads);
+  io.field("head_dim", a.head_dim, kHeads);
+  io.field("scale", a.scale, kMultiplier);
+  io.field("window", a.window, Range{0, 1 << 27});
   io.field("rope", a.rope, kIndexOrNone);
   io.field_or("gated", a.gated, false);
   io.field_or("norm_span", a.norm_span, HeadNormSpan::head);
@@ -190,10 +192,10 @@ void fields(Io& io, Is<AttentionRecipe> auto& a) {
 
 template <typename Io>
 void fields(Io& io, Is<IndexerRecipe> auto& i) {
-  io.field("n_heads", i.n_heads, kSize);
-  io.field("head_dim", i.head_dim, kSize);
-  io.field("top_k", i.top_k, Range{1, 1 << 30});
-  io.field("score_scale", i.score_scale, kFactor);
+  io.field("n_heads", i.n_heads, kHeads);
+  io.field("head_dim", i.head_dim, kHeads);
+  io.field("top_k", i.top_k, kPositions);
+  io.field("score_scale", i.score_scale, kMultiplier);
   io.field("rope", i.rope, kIndexOrNone);
   io.field("q", i.q);
   io.field("k", i.k);
@@ -203,12 +205,12 @@ void fields(Io& io, Is<IndexerRecipe> auto& i) {
 
 template <typename Io>
 void fields(Io& io, Is<LatentAttentionRecipe> auto& a) {
-  io.field("n_heads", a.n_heads, kSize);
-  io.field("kv_lora_rank", a.kv_lora_rank, kSize);
-  io.field("nope_dims", a.nope_dims, kSize);
-  io.field("rope_dims", a.rope_dims, kSize);
-  io.field("value_dim", a.value_dim, kSize);
-  io.field("scale", a.scale, kFactor);
+  io.field("n_heads", a.n_heads, kHeads);
+  io.field("kv_lora_rank", a.kv_lora_rank, kWidth);
+  io.field("nope_dims", a.nope_dims, kHeads);
+  io.field("rope_dims", a.rope_dims, kHeads);
+  io.field("value_dim", a.value_dim, kHeads);
+  io.field("scale", a.scale, kMultiplier);
   io.field("rope", a.rope, kIndexOrNone);
   io.part("q_a", a.q_a);
   io.part("q_a_norm", a.q_a_norm);
@@ -224,10 +226,10 @@ void fields(Io& io, Is<LatentAttentionRecipe> auto& a) {
 
 template <typename Io>
 void fields(Io& io, Is<GatedDeltaRecipe> auto& d) {
-  io.field("n_key_heads", d.n_key_heads, kSize);
-  io.field("n_value_heads", d.n_value_heads, kSize);
-  io.field("key_dim", d.key_dim, kSize);
-  io.field("value_dim", d.value_dim, kSize);
+  io.field("n_key_heads", d.n_key_heads, kHeads);
+  io.field("n_value_heads", d.n_value_heads, kHeads);
+  io.field("key_dim", d.key_dim, kHeads);
+  io.field("value_dim", d.value_dim, kHeads);
   io.field("conv_kernel", d.conv_kernel, Range{1, 64});
   io.field_or("tiled_value_heads", d.tiled_value_heads, false);
   io.field("input", d.input);
@@ -244,12 +246,12 @@ template <typename Io>
 void fields(Io& io, Is<GatedActivation> auto& a) {
   io.field("kind", a.kind);
   io.field_or("limit", a.limit, 0.0f, Range{0, 1e6});
-  io.field_or("alpha", a.alpha, 1.0f, kFactor);
+  io.field_or("alpha", a.alpha, 1.0f, kMultiplier);
 }
 
 template <typename Io>
 void fields(Io& io, Is<MlpRecipe> auto& m) {
-  io.field("intermediate_size", m.intermediate_size, kSize);
+  io.field("intermediate_size", m.intermediate_size, kWidth);
   io.field("activation", m.activation);
   io.field("gated", m.gated);
   io.field("input", m.input);
@@ -259,18 +261,18 @@ void fields(Io& io, Is<MlpRecipe> auto& m) {
 template <typename Io>
 void fields(Io& io, Is<RouterArgs> auto& r) {
   io.field("score", r.score);
-  io.field("n_experts", r.n_experts, Range{1, 1 << 16});
-  io.field("n_used", r.n_used, Range{1, 1 << 16});
-  io.field_or("n_groups", r.n_groups, 1, Range{1, 1 << 16});
-  io.field_or("n_groups_used", r.n_groups_used, 1, Range{1, 1 << 16});
+  io.field("n_experts", r.n_experts, kHeads);
+  io.field("n_used", r.n_used, kHeads);
+  io.field_or("n_groups", r.n_groups, 1, kHeads);
+  io.field_or("n_groups_used", r.n_groups_used, 1, kHeads);
   io.field_or("normalise", r.normalise, false);
   io.field_or("normalise_eps", r.normalise_eps, 0.0f, Range{0, 1});
-  io.field_or("scale", r.scale, 1.0f, kFactor);
+  io.field_or("scale", r.scale, 1.0f, kMultiplier);
 }
 
 template <typename Io>
 void fields(Io& io, Is<ExpertsRecipe> auto& e) {
-  io.field("intermediate_size", e.intermediate_size, kSize);
+  io.field("intermediate_size", e.intermediate_size, kWidth);
   io.field("activation", e.activation);
   io.field("routing", e.routing);
   io.field("router", e.router);
@@ -306,11 +308,11 @@ void fields(Io& io, Is<MtpRecipe> auto& mtp) {
 template <typename Io>
 void fields(Io& io, Is<Recipe> auto& recipe) {
   io.field("family", recipe.family);
-  io.field("vocab_size", recipe.vocab_size, kSize);
-  io.field("hidden_size", recipe.hidden_size, Range{1, 1 << 20});
-  io.field("max_positions", recipe.max_positions, Range{1, 1 << 27});
+  io.field("vocab_size", recipe.vocab_size, Range{1, 1 << 22});
+  io.field("hidden_size", recipe.hidden_size, kWidth);
+  io.field("max_positions", recipe.max_positions, kPositions);
   io.field("embed", recipe.embed);
-  io.field_or("embed_scale", recipe.embed_scale, 1.0f, kFactor);
+  io.field_or("embed_scale", recipe.embed_scale, 1.0f, kMultiplier);
   io.part("position_embed", recipe.position_embed);
   io.list("ropes", recipe.ropes);
   io.list("layers", recipe.layers);
