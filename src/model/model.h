@@ -131,7 +131,7 @@ struct Model {
   const Weight& head_weight() const { return head ? *head->weight : *embed; }
 };
 
-struct LoadOptions {
+struct ModelLoad {
   // Positions that will be asked for: chooses longrope's factors, once.  0: as many as
   // the checkpoint was made for.
   int context = 0;
@@ -144,6 +144,6 @@ struct LoadOptions {
 // not finite where it must be, one that belongs to no layer of the recipe, and when
 // memory runs out; kind interrupted on Ctrl-C.
 std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, Recipe recipe, Ops& ops,
-                                  const LoadOptions& options);
+                                  const ModelLoad& options);
 
 }  // namespace ingot

@@ -9,7 +9,7 @@ namespace {
 
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, Ops& ops, const LoadOptions& options)
+  Loader(const Checkpoint& checkpoint, Ops& ops, const ModelLoad& options)
       : reader_(checkpoint, ops, options.progress), ops_(ops) {}
 
   WeightReader& reader() { return reader_; }
@@ -172,7 +172,7 @@ class Loader {
 }  // namespace
 
 std::unique_ptr<Model> load_model(const Checkpoint& checkpoint, Recipe recipe, Ops& ops,
-                                  const LoadOptions& options) {
+                                  const ModelLoad& options) {
   auto model = std::make_unique<Model>();
   model->source = printable(checkpoint.path);
   model->recipe = std::move(recipe);
