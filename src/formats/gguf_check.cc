@@ -179,7 +179,9 @@ void check_vocabulary(const GgufKeys& keys, const Metadata& metadata) {  // GG-4
   const std::string* kind_of_tokenizer = keys.find_string("tokenizer.ggml.model");
   const auto* tokens = keys.find_strings("tokenizer.ggml.tokens");
   if (tokens == nullptr) {
-    if (kind_of_tokenizer != nullptr && *kind_of_tokenizer != "none")
+    const bool none = kind_of_tokenizer == nullptr || *kind_of_tokenizer == "none" ||
+                      *kind_of_tokenizer == "no_vocab";
+    if (!none)
       fail("{}: key 'tokenizer.ggml.tokens' is missing (GG-49)", keys.source());
     return;
   }
