@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     checkpoint.tensors[name].view = {DType::bf16, {512, 64}, {}};
   try {
     const Recipe recipe = derive_recipe(checkpoint);
-    for (const RopeRecipe& rope : recipe.ropes) rope_inverse_frequencies(rope, {});
+    for (const RopeRecipe& rope : recipe.ropes)
+      rope_inverse_frequencies(rope, rope.short_divisors);
     describe(recipe);
     recipe_json(recipe);
   } catch (const Error&) {
