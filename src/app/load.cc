@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -90,7 +91,7 @@ TextParts load_directory_text(const fs::path& directory,
 
 TextParts load_gguf_text(const Checkpoint& checkpoint, const std::string& template_file) {
   TextParts text;
-  if (checkpoint.metadata.contains("tokenizer.ggml.model"))
+  if (checkpoint.metadata.contains("tokenizer.ggml.tokens"))
     text.tokenizer.emplace(Tokenizer::from_gguf(
         gguf_vocabulary(checkpoint.metadata, printable(checkpoint.path)),
         printable(checkpoint.path)));
@@ -128,6 +129,40 @@ std::unique_ptr<Ops> make_ops(const MachineFlags& flags) {
   return make_cpu_ops(options);
 }
 
+namespace {
+
+// The weights, and beside them on a thread of its own the text side, which a large
+// vocabulary makes as slow.  What is wrong with the text is told as soon as it is known,
+// and before what is wrong with the weights.
+void load_weights_and_text(LoadedModel& loaded, Recipe recipe,
+                           const MachineFlags& flags) {
+  std::future<TextParts> text = std::async(std::launch::async, [&] {
+    return load_text(loaded.checkpoint, flags.chat_template);
+  });
+  std::optional<Progress> bar;
+  ModelLoad options;
+  options.context =
+      flags.context != 0 ? flags.context : default_context(recipe, kv_type(flags));
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (!bar) bar.emplace("loading", total, ProgressUnit::bytes);
+    bar->update(done);
+    const bool is_known = text.valid() && text.wait_for(std::chrono::seconds(0)) ==
+                                              std::future_status::ready;
+    if (is_known) loaded.text = text.get();
+  };
+  try {
+    loaded.model = load_model(loaded.checkpoint, std::move(recipe), *loaded.ops, options);
+  } catch (const Error& error) {
+    bar.reset();
+    if (text.valid() && error.kind() != ErrorKind::interrupted) text.get();
+    throw;
+  }
+  bar.reset();
+  if (text.valid()) loaded.text = text.get();
+}
+
+}  // namespace
+
 std::unique_ptr<LoadedModel> load_everything(const MachineFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   kv_type(flags);  // a wrong flag is told before a long load
@@ -135,23 +170,11 @@ std::unique_ptr<LoadedModel> load_everything(const MachineFlags& flags) {
   loaded->ops = make_ops(flags);
   loaded->checkpoint = open_checkpoint(resolve_model(flags.model));
   Recipe recipe = derive_recipe(loaded->checkpoint);
-  loaded->text = load_text(loaded->checkpoint, flags.chat_template);
   loaded->generation = read_generation_config(loaded->checkpoint);
+  load_weights_and_text(*loaded, std::move(recipe), flags);
   loaded->stop_ids = loaded->generation.eos_ids;
   if (loaded->stop_ids.empty() && loaded->text.tokenizer)
     loaded->stop_ids = loaded->text.tokenizer->end_of_generation_ids();
-  {
-    std::optional<Progress> bar;
-    LoadOptions options;
-    options.context =
-        flags.context != 0 ? flags.context : default_context(recipe, kv_type(flags));
-    options.progress = [&](uint64_t done, uint64_t total) {
-      if (!bar) bar.emplace("loading", total, ProgressUnit::bytes);
-      bar->update(done);
-    };
-    loaded->model =
-        load_model(loaded->checkpoint, std::move(recipe), *loaded->ops, options);
-  }
   loaded->load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   log_info("{}: {} in {:.2f} s, {:.1f} MB of weights", flags.model,
