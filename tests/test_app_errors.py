@@ -45,6 +45,8 @@ def room(tmp_path_factory):
     weights = broken("truncated") / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     (broken("bad_tokenizer") / "tokenizer.json").write_text("{}")
+    app_models.edit_json(broken("bad_both") / "config.json", intermediate_size=161)
+    (room / "bad_both" / "tokenizer.json").write_text("{}")
     app_models.add_text(broken("bad_template"), "{% for m in messages %}")
     app_models.add_text(broken("raising"), "{{ raise_exception('roles must alternate') }}")
     (room / "text.gguf").write_text("this is no model\n" * 100)
@@ -89,6 +91,8 @@ SETUPS = {
     "config is no JSON": (["run", "@bad_config", "hi"], JOB, "config.json"),
     "truncated weights": (["run", "@truncated", "hi"], JOB, "model.safetensors"),
     "bad tokenizer": (["tokenize", "@bad_tokenizer"], JOB, "tokenizer.json"),
+    "bad tokenizer, run": (["run", "@bad_tokenizer", "hi"], JOB, "tokenizer.json"),
+    "bad tokenizer and weights": (["run", "@bad_both", "hi"], JOB, "tokenizer.json"),
     "bad template": (["run", "@bad_template", "hi"], JOB, "template"),
     "template refuses": (["run", "@raising", "hi"], JOB, "roles must alternate"),
     "text as model": (["run", "@text.gguf", "hi"], JOB, "text.gguf"),
@@ -135,7 +139,7 @@ SETUPS = {
     "bias nan": (["run", "@good", "--logit-bias", "5=nan", "hi"], USAGE, "bias"),
     "seed below zero": (["run", "@good", "--seed", "-1", "hi"], USAGE, "seed"),
     "seed in words": (["run", "@good", "--seed", "lucky", "hi"], USAGE, "--seed"),
-    "-n below zero": (["run", "@good", "-n", "-1", "hi"], USAGE, "--max-tokens"),
+    "-n below -1": (["run", "@good", "-n", "-2", "hi"], USAGE, "--max-tokens"),
     "-n beyond int": (["run", "@good", "-n", "9999999999", "hi"], USAGE, "--max-tokens"),
     "empty stop": (["run", "@good", "--stop", "", "hi"], USAGE, "stop"),
     "think maybe": (["run", "@good", "--think", "maybe", "hi"], USAGE, "--think"),
@@ -264,6 +268,28 @@ def test_no_home_is_no_matter_for_a_path(ingot, room):
     assert done.returncode == 0, done.stderr
 
 
+def test_no_limit_is_minus_one(ingot, room):
+    """As in llama.cpp: as many tokens as the context holds, which is also the default."""
+    answers = []
+    for limit in ([], ["-n", "-1"], ["--max-tokens=-1"]):
+        done, _ = call(ingot, room, ["run", str(room / "good"), "-c", "80", "--ignore-eos",
+                                     "--temp", "0", "--json", *limit, "hi"])
+        assert done.returncode == 0, done.stderr
+        answers.append(json.loads(done.stdout))
+    assert all(a["finish_reason"] == "length" for a in answers)
+    assert len({tuple(a["tokens"]) for a in answers}) == 1
+    # The last one chosen is not fed: it needs no place in the context.
+    assert len(answers[0]["prompt_tokens"]) + len(answers[0]["tokens"]) == 81
+
+
+def test_the_largest_context(ingot, room):
+    """More pages than this machine has memory for: refused in a line, or never touched."""
+    done, seconds = call(ingot, room, ["run", str(room / "no_text"), "-c", "2147483647", "-n", "2",
+                                       "--tokens", "[1]"])
+    if done.returncode != 0:
+        check_failure(done, seconds, JOB, "memory")
+
+
 def test_store_that_cannot_be_written(ingot, room):
     done, seconds = call(ingot, room, ["pull", str(room / "good"), "--as", "x"],
                          env={"INGOT_HOME": "/dev/null/home"})
@@ -296,8 +322,10 @@ def test_unreadable_model(ingot, room):
         done, seconds = call(binary, room, ["run", str(model), "--tokens", "[1]"], cwd="/", **other)
         check_failure(done, seconds, JOB, "model.safetensors")
         model.chmod(0o000)
-        done, seconds = call(binary, room, ["run", str(model), "--tokens", "[1]"], cwd="/", **other)
-        check_failure(done, seconds, None, "model")
+        for arguments in (["run", str(model), "--tokens", "[1]"], ["inspect", str(model)],
+                          ["tokenize", str(model)], ["template", str(model)]):
+            done, seconds = call(binary, room, arguments, cwd="/", **other)
+            check_failure(done, seconds, None, "Permission denied")
     finally:
         (folder / "model").chmod(0o755)
         shutil.rmtree(folder)

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
+#include <filesystem>
 #include <new>
 
 #include "app/commands.h"
@@ -104,6 +106,14 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     ingot::say("out of memory",
                "a smaller -c, --kv-type q8, or a smaller model needs less");
+    return 1;
+  } catch (const std::filesystem::filesystem_error& error) {
+    ingot::say(
+        fmt::format("{}: {}", ingot::printable(error.path1()), error.code().message()),
+        "");
+    return 1;
+  } catch (const std::exception& error) {  // ours to mend, yet a line and an exit code
+    ingot::say(fmt::format("unexpected: {}", error.what()), "");
     return 1;
   }
 }

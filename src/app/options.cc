@@ -77,7 +77,7 @@ void add_generation_flags(CLI::App& app, GenerationFlags& flags) {
     return text.starts_with('-') ? text + ": wanted 0 or more" : std::string();
   };
   option("-n,--max-tokens", flags.max_tokens,
-         "most tokens to answer (default: the context)");
+         "most tokens to answer; -1: as many as the context allows (default)");
   option("--temp", flags.temperature, "temperature; 0 takes the most likely token");
   option("--top-k", flags.top_k, "keep the k most likely tokens; 0: off");
   option("--top-p", flags.top_p, "keep the smallest set of at least this probability");

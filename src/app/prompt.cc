@@ -25,8 +25,10 @@ GenerateOptions generate_options(const GenerationFlags& flags, const LoadedModel
   if (model.text.tokenizer)
     out.sampler.n_tokens_with_text = model.text.tokenizer->vocab_size();
   if (flags.max_tokens) {
-    if (*flags.max_tokens < 0)
-      fail_usage("flag --max-tokens is {}, wanted 0 or more", *flags.max_tokens);
+    if (*flags.max_tokens < -1)
+      fail_usage(
+          "flag --max-tokens is {}, wanted 0 or more, or -1: as the context allows",
+          *flags.max_tokens);
     out.max_tokens = *flags.max_tokens;
   }
   if (!flags.ignore_eos) out.stop_ids = model.stop_ids;

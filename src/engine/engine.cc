@@ -23,7 +23,10 @@ int checked_context(const Recipe& recipe, const EngineOptions& options) {
   return context;
 }
 
-int pages_for(int context) { return (context + kPageTokens - 1) / kPageTokens; }
+// Not (context + kPageTokens - 1) / kPageTokens: -c may be near the largest int.
+int pages_for(int context) {
+  return context / kPageTokens + (context % kPageTokens == 0 ? 0 : 1);
+}
 
 }  // namespace
 

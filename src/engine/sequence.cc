@@ -9,7 +9,9 @@
 namespace ingot {
 namespace {
 
-int pages_for(int n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
+int pages_for(int n_tokens) {
+  return n_tokens / kPageTokens + (n_tokens % kPageTokens == 0 ? 0 : 1);
+}
 
 }  // namespace
 
