@@ -34,7 +34,8 @@ def heads_of(config):
 def test_counts_equal_the_files(run_ingot, directories, name):
     config = json.loads((directories[name] / "config.json").read_text())
     stored, _ = tensors.load(directories[name] / "model.safetensors")
-    types = to_gguf.stored_types(directories[name] / "model.safetensors")
+    types = {n: t.upper() for n, t in
+             to_gguf.stored_types(directories[name] / "model.safetensors").items()}
     sizes = {"F32": 4, "F16": 2, "BF16": 2}
     found = json.loads(inspect(run_ingot, directories[name], "--json", "--tensors", "-c", 130))
     assert found["parameters"]["total"] == sum(t.size for t in stored.values())
@@ -71,6 +72,94 @@ def test_recipe_is_told_in_words(run_ingot, directories):
     assert "no rope" in gpt2 and "plus learned positions" in gpt2 and "layer norm" in gpt2
     assert "q/k/v bias" in inspect(run_ingot, directories["qwen2"])
     assert "queries and keys normed" in inspect(run_ingot, directories["qwen3"])
+
+
+MIXERS = {  # what inspect says of each family's layers, besides the MLP that all can have
+    "qwen3_moe": ["experts: "], "mixtral": ["experts: "], "gpt_oss": ["sinks", "experts: "],
+    "glm4_moe": ["experts: ", "sigmoid routing"], "minimax_m2": ["experts: ", "normed whole"],
+    "qwen3_next": ["gated delta rule: ", "gated", "one shared of "],
+    "qwen3_5": ["gated delta rule: "], "qwen3_5_moe": ["gated delta rule: ", "experts: "],
+    "qwen3_5_mtp": ["MTP head"], "deepseek_v3": ["latent attention: ", "sigmoid routing within"],
+    "deepseek_v32": ["latent attention: ", "sparse index: "],
+    "glm_moe_dsa": ["latent attention: ", "sparse index: "],
+    "olmo3": ["norms after both, none before"], "smollm3": ["no rope"]}
+
+
+@pytest.fixture(scope="session")
+def all_directories(tmp_path_factory):
+    return fixtures.unpack(tmp_path_factory.mktemp("all_fixtures"), names=fixtures.REFERENCE_NAMES)
+
+
+@pytest.mark.parametrize("name", fixtures.REFERENCE_NAMES)
+def test_recipe_of_every_family_reads_back(run_ingot, all_directories, tmp_path, name):
+    """What inspect --json prints, as recipe.json, is the recipe itself."""
+    model = app_models.copy_model(all_directories[name], tmp_path / "model")
+    found = json.loads(inspect(run_ingot, model, "--json"))
+    assert "recipe_changes" not in found
+    stored, _ = tensors.load(model / "model.safetensors")
+    assert found["parameters"]["total"] == sum(t.size for t in stored.values())
+    text = inspect(run_ingot, model)
+    for words in MIXERS.get(name, ["attention: "]):
+        assert words in text, text
+    (model / "recipe.json").write_text(json.dumps(found["recipe"]))
+    again = json.loads(inspect(run_ingot, model, "--json"))
+    assert again["recipe"] == found["recipe"] and again["recipe_changes"] == []
+    assert "recipe.json the same as the derived recipe" in " ".join(
+        inspect(run_ingot, model).split())
+
+
+def greedy(run_ingot, model):
+    prompt = json.dumps([1 + 7 * i % 200 for i in range(40)])
+    done = run_ingot("run", model, "--tokens", prompt, "--temp", 0, "-n", 16, "--ignore-eos",
+                     "--act", "f32", "--kv-type", "f32", "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["tokens"]
+
+
+def test_recipe_json_changes_what_runs(run_ingot, directories, tmp_path):
+    """A window taken away by recipe.json is a window taken away in config.json."""
+    by_recipe = app_models.copy_model(directories["gemma3"], tmp_path / "by_recipe")
+    by_config = app_models.copy_model(directories["gemma3"], tmp_path / "by_config")
+    config = json.loads((by_config / "config.json").read_text())
+    config["sliding_window"] = 2
+    (by_config / "config.json").write_text(json.dumps(config))
+    before = greedy(run_ingot, by_recipe)
+    (by_recipe / "recipe.json").write_text('{"layers": {"0-2": {"mixer": {"window": 2}}}}')
+    assert greedy(run_ingot, by_recipe) == greedy(run_ingot, by_config) != before
+    lines = [" ".join(line.split()) for line in inspect(run_ingot, by_recipe).splitlines()]
+    at = lines.index("recipe.json changes 1 field:")
+    assert lines[at + 1] == "layers[0-2].mixer.window: 16 -> 2"
+    assert json.loads(inspect(run_ingot, by_recipe, "--json"))["recipe_changes"] == [
+        {"field": "layers[0-2].mixer.window", "derived": "16", "now": "2"}]
+
+
+@pytest.mark.parametrize("text, message", [
+    ('{"ropes": [{"attention_factor": "big"}]}',
+     "field 'ropes[0].attention_factor' is \"big\", wanted a number from 0.001 to 1000"),
+    ('{"layers": {"1": {"mixer": {"rope": 7}}}}',
+     "field 'layers[1].mixer.rope' is 7, wanted -1 to 1"),
+    ('{"layers": {"1": {"mixer": {"n_heads": 3}}}}',
+     "field 'layers[1].mixer.n_kv_heads' is 2, wanted a number that divides 3 heads"),
+    ('{"hidden_sise": 64}', "field 'hidden_sise' is not known here"),
+    ('{"ropes": ', "no strict JSON at byte 11"),
+])
+def test_wrong_recipe_json_is_refused(run_ingot, directories, tmp_path, text, message):
+    model = app_models.copy_model(directories["gemma3"], tmp_path / "model")
+    (model / "recipe.json").write_text(text)
+    for command in [["inspect"], ["run", "--tokens", "[1]"]]:
+        done = run_ingot(command[0], model, *command[1:])
+        assert done.returncode == 1 and done.stdout == ""
+        assert f"{model / 'recipe.json'}: {message}" in done.stderr, done.stderr
+
+
+def test_recipe_json_that_the_weights_do_not_fit(run_ingot, directories, tmp_path):
+    """The recipe agrees with itself; the tensors are of another size."""
+    model = app_models.copy_model(directories["llama"], tmp_path / "model")
+    recipe = json.loads(inspect(run_ingot, model, "--json"))["recipe"]
+    recipe["layers"][0]["ffn"]["down"]["parts"][0]["name"] = "model.nothing.weight"
+    (model / "recipe.json").write_text(json.dumps(recipe))
+    done = run_ingot("run", model, "--tokens", "[1]", "-n", 1)
+    assert done.returncode == 1 and "tensor 'model.nothing.weight' is missing" in done.stderr
 
 
 def test_text_side(run_ingot, directories, tmp_path):
@@ -111,6 +200,10 @@ def test_gguf(run_ingot, directories, tmp_path):
     assert q8["bytes"] == sum(t.size for t in matrices) * 34 // 32
     assert q8["tensors"] == len(matrices)
     assert found["container"] == "gguf" and found["recipe"]["ropes"][0]["scaling"] == "divisors"
+    # Permuted rows are a recipe like any other; as text it stands for itself anywhere.
+    model = app_models.copy_model(directories["llama"], tmp_path / "model")
+    (model / "recipe.json").write_text(json.dumps(found["recipe"]))
+    assert json.loads(inspect(run_ingot, model, "--json"))["recipe"] == found["recipe"]
 
 
 def test_weights_are_not_read(run_ingot, tmp_path):

@@ -70,13 +70,16 @@ std::string describe_scaling(const RopeRecipe& rope) {
 }
 
 void add_ropes(std::vector<Fact>& facts, const Recipe& recipe) {
-  for (const RopeRecipe& rope : recipe.ropes) {
-    facts.push_back({"rope", fmt::format("theta {:.10g} over {} dimensions, {}, {}",
-                                         rope.theta, rope.rotary_dims,
-                                         rope.pairing == RopePairing::half_split
-                                             ? "halves paired"
-                                             : "neighbours paired",
-                                         describe_scaling(rope))});
+  for (size_t i = 0; i < recipe.ropes.size(); ++i) {
+    const RopeRecipe& rope = recipe.ropes[i];
+    const std::string label =
+        recipe.ropes.size() == 1 ? "rope" : fmt::format("rope {}", i);
+    facts.push_back(
+        {label, fmt::format("theta {:.10g} over {} dimensions, {}, {}", rope.theta,
+                            rope.rotary_dims,
+                            rope.pairing == RopePairing::half_split ? "halves paired"
+                                                                    : "neighbours paired",
+                            describe_scaling(rope))});
     if (rope.attention_factor != 1.0f)
       facts.back().text +=
           fmt::format(", cosine and sine times {:g}", double(rope.attention_factor));

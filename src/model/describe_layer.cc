@@ -28,11 +28,11 @@ std::string commas(int n) { return with_commas(uint64_t(n)); }
 std::string describe_rope(int rope, const Recipe& recipe) {
   if (rope < 0) return ", no rope";
   const RopeRecipe& r = recipe.ropes[size_t(rope)];
-  std::string out = fmt::format(", rope theta {:.10g}", r.theta);
   // With one theta in two rotations, say which is meant.
   for (const RopeRecipe& other : recipe.ropes)
-    if (&other != &r && other.theta == r.theta) return out + fmt::format(" ({})", rope);
-  return out;
+    if (&other != &r && other.theta == r.theta)
+      return fmt::format(", rope {} of theta {:.10g}", rope, r.theta);
+  return fmt::format(", rope theta {:.10g}", r.theta);
 }
 
 std::string describe_scale(float scale, int head_dim) {
