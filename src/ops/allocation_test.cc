@@ -69,7 +69,14 @@ TEST_P(Allocation, NoneAfterReserve) {
               .positions = position_memory.buffer(),
               .sequences = sequence_memory.buffer(),
               .page_tables = table_memory.buffer(),
-              .state_slots = {}};
+              .state_slots = sequence_memory.buffer()};  // slot 0
+  constexpr RecurrentLayout kRecurrent{.n_key_heads = 2,
+                                       .n_value_heads = 4,
+                                       .key_dim = 64,
+                                       .value_dim = 64,
+                                       .conv_kernel = 4};
+  const Memory slots = backend->allocate(recurrent_slot_bytes(kRecurrent));
+  const Memory conv = upload(*backend, random.floats(kWidth * kRecurrent.conv_kernel));
   std::vector<SampleRow> rows(kTokens, SampleRow{});
   for (SampleRow& row : rows)
     row.args = {.temperature = 1.0f, .top_k = 40, .top_p = 0.9f};
@@ -89,6 +96,11 @@ TEST_P(Allocation, NoneAfterReserve) {
   backend->kv_append({layout, pages.buffer()}, kv.rows, kv.rows, batch);
   backend->attention(h.rows, x.rows, {layout, pages.buffer()}, batch,
                      {.n_heads = 8, .head_dim = 64, .scale = 0.125f, .sinks = {}});
+  backend->short_conv(h.rows, x.rows, conv.buffer(), {kRecurrent, slots.buffer()}, batch);
+  backend->gated_delta(half.rows, h.rows, cos_sin.rows.columns(0, 4),
+                       cos_sin.rows.columns(4, 4),
+                       {.decay = norm.buffer(), .dt_bias = norm.buffer()},
+                       {kRecurrent, slots.buffer()}, batch);
   backend->gated_activation(half.rows, x.rows, {Activation::silu});
   backend->activation(x.rows, Activation::gelu_erf);
   backend->add(x.rows, h.rows);
