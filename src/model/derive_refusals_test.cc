@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "model/derive_testing.h"
 
 namespace ingot {
@@ -286,6 +288,81 @@ TEST(Refusals, EveryFamilyIsTakenUnaltered) {
     set_tensors(gguf, entry.at("gguf").at("tensors"));
     EXPECT_EQ(refusal(gguf), "accepted") << name;
   }
+}
+
+// A value that some reader might stumble over.
+json odd_value(std::mt19937& random, const json& old) {
+  static const std::vector<json> kOdd = {nullptr,
+                                         0,
+                                         1,
+                                         2,
+                                         3,
+                                         -1,
+                                         7,
+                                         64,
+                                         100000,
+                                         1e18,
+                                         -0.5,
+                                         0.25,
+                                         1e-300,
+                                         "",
+                                         "F",
+                                         "yarn",
+                                         false,
+                                         true,
+                                         json::array(),
+                                         json::object(),
+                                         {1, 2},
+                                         {"full_attention"},
+                                         {{"type", "yarn"}, {"factor", 2}}};
+  const auto pick = std::uniform_int_distribution<size_t>(0, kOdd.size() + 1)(random);
+  if (pick < kOdd.size()) return kOdd[pick];
+  if (!old.is_number()) return "sigmoid";
+  return pick == kOdd.size() ? json(old.get<double>() * 2) : json(old.get<double>() - 1);
+}
+
+// One to three random fields at a time, of configs and of GGUF metadata: an Error or a
+// recipe whose sources lie within what is stored.
+TEST(Refusals, RandomAlterationsNeverCrash) {
+  constexpr unsigned kSeed = 20261201;
+  std::printf("seed %u\n", kSeed);
+  std::mt19937 random(kSeed);
+  int n_refused = 0;
+  int n_taken = 0;
+  for (const auto& [name, entry] : fixture_listing().items()) {
+    for (int i = 0; i < 400; ++i) {
+      const bool gguf = i % 2 != 0;
+      json fields = gguf ? entry.at("gguf").at("metadata") : entry.at("config");
+      for (int change = 0; change < 1 + i / 2 % 3; ++change) {
+        auto at = fields.begin();
+        std::advance(at,
+                     std::uniform_int_distribution<size_t>(0, fields.size() - 1)(random));
+        const json value = odd_value(random, at.value());
+        if (gguf && (value.is_null() || value.is_object() || value == json::array()))
+          fields.erase(at);
+        else
+          at.value() = value;
+      }
+      Checkpoint checkpoint = gguf ? with_metadata(fields) : with_config(fields);
+      set_tensors(checkpoint,
+                  gguf ? entry.at("gguf").at("tensors") : entry.at("tensors"));
+      std::optional<Recipe> recipe;
+      try {
+        recipe = derive_recipe(checkpoint);
+      } catch (const Error& error) {
+        ++n_refused;
+        EXPECT_STRNE(error.what(), "");
+        continue;
+      }
+      ++n_taken;
+      for (const RopeRecipe& rope : recipe->ropes)
+        if (!rope.divisors && !rope.long_source)
+          rope_inverse_frequencies(rope, rope.long_divisors);
+      EXPECT_NO_THROW(ReadTensors{*recipe}) << fields.dump();
+    }
+  }
+  EXPECT_GT(n_refused, 3000);
+  EXPECT_GT(n_taken, 1000);  // else the changes would not reach far into a derivation
 }
 
 }  // namespace
