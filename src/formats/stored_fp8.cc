@@ -153,6 +153,7 @@ StoredWeight fp8_weight(const Checkpoint& checkpoint, const QuantConfig& config,
   w.weight = weight;
   w.scale = scale_beside(checkpoint, weight);
   check_type(checkpoint, w.scale, {DType::f32, DType::bf16, DType::f16, DType::f8_e8m0});
+  check_not_empty(checkpoint, weight);
   const Shape& shape = checkpoint.require(weight).view.shape;
   w.lead = Shape(shape.begin(), shape.end() - 2);
   w.n_slices = element_count(w.lead);

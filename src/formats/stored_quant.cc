@@ -116,6 +116,13 @@ void check_scale(const Checkpoint& checkpoint, const std::string& tensor, size_t
     fail("{}: scale {} is not finite (QC-6)", tensor_place(checkpoint, tensor), i);
 }
 
+void check_not_empty(const Checkpoint& checkpoint, const std::string& tensor) {
+  const TensorView& view = checkpoint.require(tensor).view;
+  if (view.bytes.empty())
+    fail("{} is {}, wanted no dimension of 0 (QC-2)", tensor_place(checkpoint, tensor),
+         to_string(view.shape));
+}
+
 int checked_dimension(const Checkpoint& checkpoint, const std::string& tensor,
                       int64_t n) {
   if (n < 1 || n > INT32_MAX)
@@ -189,6 +196,7 @@ namespace {
 StoredWeight mxfp4_weight(const Checkpoint& checkpoint, const std::string& blocks,
                           const std::string& scales) {
   check_type(checkpoint, blocks, {DType::u8});
+  check_not_empty(checkpoint, blocks);
   require_companion(checkpoint, scales, blocks);
   check_type(checkpoint, scales, {DType::u8, DType::f8_e8m0});
   const TensorView& codes = checkpoint.require(blocks).view;
@@ -235,6 +243,15 @@ void find_mxfp4(const Checkpoint& checkpoint, StoredWeights& out) {
         stem && (stored.view.dtype == DType::u8 || stored.view.dtype == DType::f8_e8m0))
       require_companion(checkpoint, *stem + "_blocks", tensor);
   }
+}
+
+bool has_weight(const Checkpoint& checkpoint, std::string_view weight) {
+  const std::string name(weight);
+  if (checkpoint.find(name) != nullptr || checkpoint.find(name + "_blocks") != nullptr)
+    return true;
+  const auto module = stem_of(name, ".weight");
+  return module && (checkpoint.find(*module + ".qweight") != nullptr ||
+                    checkpoint.find(*module + ".weight_packed") != nullptr);
 }
 
 // ---- The lookup ---------------------------------------------------------------------

@@ -42,6 +42,10 @@ struct StoredWeight {
 };
 using StoredWeights = std::map<std::string, StoredWeight, std::less<>>;
 
+// Whether the checkpoint has a weight of this name, stored as it is or packed under other
+// names ("P.qweight" for "P.weight", "X_blocks" for "X").
+bool has_weight(const Checkpoint& checkpoint, std::string_view weight);
+
 class StoredQuantization {
  public:
   // Reads the config's method and checks names, types and shapes of every quantised

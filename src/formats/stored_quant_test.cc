@@ -312,6 +312,17 @@ TEST(StoredQuantization, ReadsMlxThroughTheSameLookup) {
     EXPECT_EQ(values[i], 0.5f * float(i % 8) - 1.0f);
 }
 
+TEST(StoredQuantization, HasWeightKnowsPackedNames) {
+  for (const std::string& name : case_names()) {
+    const Case c(name);
+    const TestModel model(c.tensors, c.config);
+    for (const auto& [weight, values] : c.values)
+      EXPECT_TRUE(has_weight(model.checkpoint(), weight)) << name;
+    EXPECT_FALSE(has_weight(model.checkpoint(), "n.weight"));
+    EXPECT_FALSE(has_weight(model.checkpoint(), "m"));
+  }
+}
+
 TEST(StoredQuantization, UnquantisedCheckpointsAreEmpty) {
   const TestModel model({{"m.weight", filled(DType::f32, {2, 2}, le(1.0f))}}, "{}");
   EXPECT_TRUE(StoredQuantization(model.checkpoint()).empty());

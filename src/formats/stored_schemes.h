@@ -37,6 +37,9 @@ void check_shape(const Checkpoint& checkpoint, const std::string& tensor,
 void check_scale(const Checkpoint& checkpoint, const std::string& tensor, size_t i,
                  float value);
 
+// Throws Error (QC-2) when a dimension is 0, so that products of the others fit.
+void check_not_empty(const Checkpoint& checkpoint, const std::string& tensor);
+
 // The number as int; throws Error when a dimension or product passes 2^31 - 1.
 int checked_dimension(const Checkpoint& checkpoint, const std::string& tensor, int64_t n);
 

@@ -3,10 +3,12 @@ them, and the values of their weights by reference/stored_quant.py.
 
 CASE/NAME is tensor NAME of a case, CASE/=NAME the values of weight NAME, CASE/config its
 config.json.  FP8 and E8M0 tensors are stored as U8 and named CASE/NAME:F8_E4M3.
+Also the seeds of the fuzz target in tests/corpus/stored_quant, one a scheme.
 Run by hand:  python -m tests.tools.make_stored_quant_golden
 """
 import json
 import pathlib
+import struct
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from reference import stored_quant as sq
 from reference import tensors
 
 SEED = 20261201
+CORPUS = pathlib.Path(__file__).parents[1] / "corpus" / "stored_quant"
 OUT = pathlib.Path(__file__).parents[1] / "data" / "stored_quant_golden.safetensors"
 
 
@@ -255,6 +258,30 @@ def compressed(form, weights):
             "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}}
 
 
+SEEDS = ["fp8_grid_odd_bf16", "fp8_rows_of_32_e8m0", "fp8_stack_channel", "gptq_3_v1",
+         "gptq_4_v2_act_order", "awq_gemm", "mxfp4_experts", "ct_pack_5_old", "ct_pack_4_stack",
+         "ct_pack_4_act_order", "ct_int_zeros", "ct_float_grid"]
+
+
+def write_seed(out, case):
+    """u32 length of the config, the config, a safetensors file."""
+    header, data = {}, b""
+    for name, value in out.items():
+        if not name.startswith(case + "/") or "/=" in name or name.endswith("/config"):
+            continue
+        kind, raw = ("BF16", value.bits) if isinstance(value, tensors.Bf16) else (
+            tensors.NAMES[np.asarray(value).dtype], np.asarray(value))
+        name, _, stated = name.removeprefix(case + "/").partition(":")
+        begin = len(data)
+        data += np.ascontiguousarray(raw).tobytes()
+        header[name] = {"dtype": stated or kind, "shape": list(raw.shape),
+                        "data_offsets": [begin, len(data)]}
+    config, text = out[case + "/config"].tobytes(), json.dumps(header).encode()
+    CORPUS.mkdir(exist_ok=True)
+    (CORPUS / case).write_bytes(struct.pack("<I", len(config)) + config
+                                + struct.pack("<Q", len(text)) + text + data)
+
+
 def main():
     cases = Cases()
     cases.all_fp8()
@@ -265,6 +292,8 @@ def main():
     cases.mxfp4()
     cases.all_compressed()
     tensors.save(OUT, cases.out)
+    for case in SEEDS:
+        write_seed(cases.out, case)
     n = sum(name.endswith("/config") for name in cases.out)
     print(f"seed {SEED}: {n} cases, {OUT.stat().st_size} bytes")
 
