@@ -98,10 +98,10 @@ struct DescribeMixer {
   }
 };
 
-std::string describe_activation(const GatedActivation& a) {
-  if (a.limit <= 0) return std::string(name(a.kind));
-  return fmt::format("(up + 1) * gate * sigmoid({:g} gate) capped at {:g},",
-                     double(a.alpha), double(a.limit));
+std::string describe_activation(const GatedActivation& a, int size) {
+  if (a.limit <= 0) return fmt::format("{} {}", name(a.kind), commas(size));
+  return fmt::format("{} by (up + 1) * gate * sigmoid({:g} gate) capped at {:g}",
+                     commas(size), double(a.alpha), double(a.limit));
 }
 
 std::string describe_routing(const RouterArgs& r) {
@@ -126,16 +126,16 @@ std::string describe_routing(const RouterArgs& r) {
 
 struct DescribeFfn {
   std::string operator()(const MlpRecipe& m) const {
-    return fmt::format("MLP: {}{} {}{}", m.gated ? "gated " : "",
-                       describe_activation(m.activation), commas(m.intermediate_size),
+    return fmt::format("MLP: {}{}{}", m.gated ? "gated " : "",
+                       describe_activation(m.activation, m.intermediate_size),
                        m.input.bias.empty() ? "" : ", bias");
   }
 
   std::string operator()(const ExpertsRecipe& e) const {
-    std::string out =
-        fmt::format("experts: {} of {} used, gated {} {}, {}", e.routing.n_used,
-                    e.routing.n_experts, describe_activation(e.activation),
-                    commas(e.intermediate_size), describe_routing(e.routing));
+    std::string out = fmt::format("experts: {} of {} used, gated {}, {}",
+                                  e.routing.n_used, e.routing.n_experts,
+                                  describe_activation(e.activation, e.intermediate_size),
+                                  describe_routing(e.routing));
     if (e.selection_bias) out += ", chosen with a bias";
     if (!e.input.empty() && !e.input.front().bias.empty()) out += ", bias";
     if (e.shared) {
