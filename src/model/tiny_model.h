@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/derive.h"
+#include "model/every_source.h"
 #include "model/model.h"
 
 namespace ingot {
@@ -63,6 +64,39 @@ inline TinyCheckpoint tiny_checkpoint(unsigned seed) {
     tiny.add(layer + "mlp.up_proj.weight", {96, 64}, random);
     tiny.add(layer + "mlp.down_proj.weight", {64, 96}, random);
   }
+  return tiny;
+}
+
+// Adds every tensor that a recipe names, in its stored shape.
+struct TinyFiller {
+  TinyCheckpoint& tiny;
+  std::mt19937& random;
+
+  void add(const std::string& name, Shape shape, int slice, int n_slices) {
+    if (slice >= 0) shape.insert(shape.begin(), n_slices);
+    if (tiny.checkpoint.find(name) == nullptr) tiny.add(name, shape, random);
+  }
+  void operator()(const MatrixSource& m, Share) {
+    const int rows = m.stored_rows == 0 ? m.n_rows : m.stored_rows;
+    const int cols = m.stored_cols == 0 ? m.n_cols : m.stored_cols;
+    add(m.name, m.transposed ? Shape{cols, rows} : Shape{rows, cols}, m.slice,
+        m.n_slices);
+  }
+  void operator()(const VectorSource& v) {
+    add(v.name, {v.stored_n == 0 ? v.n : v.stored_n}, v.slice, v.n_slices);
+  }
+};
+
+// The same of any family: config_json has vocab_size 97 and hidden_size 64.
+inline TinyCheckpoint tiny_checkpoint(const std::string& config_json, unsigned seed) {
+  TinyCheckpoint tiny;
+  tiny.checkpoint.path = "tiny";
+  tiny.checkpoint.config_json = config_json;
+  std::mt19937 random(seed);
+  tiny.add("model.embed_tokens.weight", {97, 64}, random);
+  const Recipe recipe = derive_recipe(tiny.checkpoint);
+  TinyFiller filler{tiny, random};
+  for_each_source(recipe, filler);
   return tiny;
 }
 
