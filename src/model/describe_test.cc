@@ -84,40 +84,36 @@ TEST(Describe, EqualLayersAreToldOnce) {
 TEST(Describe, EveryKindOfPartIsTold) {
   const std::string file = INGOT_SOURCE_DIR "/tests/corpus/recipe/everything.json";
   const std::string text = describe(parse_recipe(read_file(file), file));
-  for (
-      const char* line : {
-          "layer        0: attention: 4 heads of 4 over 2 KV heads, window 16, rope 0 of "
-          "theta 10000, queries and keys normed whole, gated, sinks, output bias; MLP: "
-          "gelu (tanh) 20; norms before and after both\n",
-          "layer        1: latent attention: 2 heads of 5 + 6 turned, values of 7, "
-          "latent 8, "
-          "query latent 10, rope theta 500000, scores times 0.25, sparse index: 3 heads "
-          "of 6 "
-          "choose 8 keys; experts: 3 of 8 used, gated (up + 1) * gate * sigmoid(1.702 "
-          "gate) "
-          "capped at 7, 9, sigmoid routing within 2 of 4 groups, normalised, times 2.5, "
-          "chosen with a bias, one shared of 11 behind its own gate\n",
-          "layer        2: latent attention: 1 heads of 5 + 6 turned, values of 7, "
-          "latent 8, "
-          "no rope, scores times 0.25, sees the keys that the last sparse index chose; "
-          "MLP: "
-          "gated silu 20; no norms\n",
-          "layer        3: gated delta rule: 2 key heads of 3, 4 value heads of 5, "
-          "convolution over 4, value heads in turn over key heads; MLP: gated silu 20; "
-          "no "
-          "norms\n",
-          "rope 1       theta 500000 over 6 dimensions, neighbours paired, yarn scaling "
-          "by 4 "
-          "(fast 32, slow 1, bounds between pairs, original context 64), cosine and sine "
-          "times 1.13863\n",
-          "rope 2       theta 10000 over 4 dimensions, halves paired, longrope: above a "
-          "context of 128 divided by tensor 'long'\n",
-          "MTP head     predicts the token after the next, its own embedding, its own "
-          "head, "
-          "drafts on from the unnormed state: attention: 1 heads of 4, all positions, "
-          "rope 2 "
-          "of theta 10000; MLP: gated silu 20; no norms\n",
-      })
+  constexpr const char* kLines[] = {
+      "layer        0: attention: 4 heads of 4 over 2 KV heads, window 16, rope 0 of "
+      "theta "
+      "10000, queries and keys normed whole, gated, sinks, output bias; MLP: gelu (tanh) "
+      "20; norms before and after both\n",
+      "layer        1: latent attention: 2 heads of 5 + 6 turned, values of 7, latent 8, "
+      "query latent 10, rope theta 500000, scores times 0.25, sparse index: 3 heads of 6 "
+      "choose 8 keys; experts: 3 of 8 used, gated 9 by (up + 1) * gate * sigmoid(1.702 "
+      "gate) capped at 7, sigmoid routing within 2 of 4 groups, normalised, times 2.5, "
+      "chosen with a bias, one shared of 11 behind its own gate\n",
+      "layer        2: latent attention: 1 heads of 5 + 6 turned, values of 7, latent 8, "
+      "no "
+      "rope, scores times 0.25, sees the keys that the last sparse index chose; MLP: "
+      "gated "
+      "silu 20; no norms\n",
+      "layer        3: gated delta rule: 2 key heads of 3, 4 value heads of 5, "
+      "convolution "
+      "over 4, value heads in turn over key heads; MLP: gated silu 20; no norms\n",
+      "rope 1       theta 500000 over 6 dimensions, neighbours paired, yarn scaling by 4 "
+      "(fast 32, slow 1, bounds between pairs, original context 64), cosine and sine "
+      "times "
+      "1.13863\n",
+      "rope 2       theta 10000 over 4 dimensions, halves paired, longrope: above a "
+      "context "
+      "of 128 divided by tensor 'long'\n",
+      "MTP head     predicts the token after the next, its own embedding, its own head, "
+      "drafts on from the unnormed state: attention: 1 heads of 4, all positions, rope 2 "
+      "of theta 10000; MLP: gated silu 20; no norms\n",
+  };
+  for (const char* line : kLines)
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nin\n" << text;
 }
 
