@@ -11,10 +11,10 @@ import tarfile
 from reference import tensors
 
 ARCHIVE = pathlib.Path(__file__).parents[1] / "tests" / "data" / "fixtures.tar.xz"
-# What the program runs: a family joins every test of it by standing here.
+# One attention and one MLP a layer: for tests that take weights or sizes by those names.
 NAMES = ["gpt2", "llama", "llama3_rope", "mistral", "qwen2", "qwen3", "gemma3"]
-# What the reference runs: all of the archive.
-REFERENCE_NAMES = NAMES + [
+# All of the archive: a family joins every test of parity by standing here.
+ALL_NAMES = NAMES + [
     "qwen3_moe", "mixtral", "gpt_oss", "glm4_moe", "minimax_m2", "qwen3_next", "qwen3_5",
     "qwen3_5_moe", "qwen3_5_mtp", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "olmo3", "smollm3"]
 DELTA_RULE = ["qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_mtp"]
@@ -31,8 +31,7 @@ DELTA_RULE_TOLERANCE = 2e-3
 # p<i>.ids and the logits of the last 4.  An ulp of a frequency is an angle by then:
 # transformers' own float32 and float64 differ by 1.7e-4 here.
 LONG_ARCHIVE = ARCHIVE.with_name("fixtures_long.tar.xz")
-LONG_NAMES = ["long_linear", "long_llama3", "long_window"]  # as NAMES
-LONG_REFERENCE_NAMES = LONG_NAMES + ["long_yarn", "long_longrope", "long_hybrid"]
+LONG_NAMES = ["long_linear", "long_llama3", "long_window", "long_yarn", "long_longrope", "long_hybrid"]
 LONG_TOLERANCE = 1e-3
 
 

@@ -13,15 +13,15 @@ LOGITS_TOLERANCE = 1.5e-4
 
 @pytest.fixture(scope="session")
 def directories(tmp_path_factory):
-    return fixtures.unpack(tmp_path_factory.mktemp("fixtures"), names=fixtures.REFERENCE_NAMES)
+    return fixtures.unpack(tmp_path_factory.mktemp("fixtures"), names=fixtures.ALL_NAMES)
 
 
 @pytest.fixture(scope="session")
 def long_directories(tmp_path_factory):
-    return fixtures.unpack_long(tmp_path_factory.mktemp("long"), fixtures.LONG_REFERENCE_NAMES)
+    return fixtures.unpack_long(tmp_path_factory.mktemp("long"))
 
 
-@pytest.mark.parametrize("name", fixtures.REFERENCE_NAMES)
+@pytest.mark.parametrize("name", fixtures.ALL_NAMES)
 def test_hidden_states_and_logits(directories, name):
     golden, model = fixtures.golden(directories[name]), Model(directories[name])
     slack = fixtures.tolerance(name) / fixtures.TOLERANCE
@@ -35,7 +35,7 @@ def test_hidden_states_and_logits(directories, name):
 
 
 @pytest.mark.parametrize("prompt", range(fixtures.N_PROMPTS))
-@pytest.mark.parametrize("name", fixtures.REFERENCE_NAMES)
+@pytest.mark.parametrize("name", fixtures.ALL_NAMES)
 def test_greedy_tokens(directories, name, prompt):
     """One pass over prompt and answer: the choice after each token is the next one."""
     golden = fixtures.golden(directories[name])
@@ -53,13 +53,13 @@ def test_greedy_one_by_one(directories, name):
     assert tokens == golden["p1.greedy"][:4].tolist()
 
 
-@pytest.mark.parametrize("name", fixtures.LONG_REFERENCE_NAMES)
+@pytest.mark.parametrize("name", fixtures.LONG_NAMES)
 def test_long_positions(long_directories, name):
     check_long(long_directories[name], "p0")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", fixtures.LONG_REFERENCE_NAMES)
+@pytest.mark.parametrize("name", fixtures.LONG_NAMES)
 def test_16384_positions(long_directories, name):
     check_long(long_directories[name], "p1")
 

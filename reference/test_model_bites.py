@@ -9,7 +9,7 @@ from reference import delta_rule, fixtures, ops
 from reference.model import Model
 from reference.ops import heads_of
 
-NAMES = fixtures.REFERENCE_NAMES
+NAMES = fixtures.ALL_NAMES
 DELTA_RULE = fixtures.DELTA_RULE
 LATENT = ["deepseek_v3", "deepseek_v32", "glm_moe_dsa"]
 SPARSE = LATENT[1:]

@@ -9,6 +9,7 @@ import numpy as np
 
 from reference import fixtures, tensors
 from reference.model import Model
+from reference.mtp import Mtp
 
 F32 = ("--act", "f32", "--kv-type", "f32")
 # A prompt past the fixtures' own: it crosses three page boundaries.
@@ -29,6 +30,13 @@ def succeed(binary, *arguments, env=None):
 
 def long_prompt():
     return np.random.default_rng(LONG_SEED).integers(3, 512, LONG_TOKENS).tolist()
+
+
+def long_slack(key, name):
+    """How much further than the golden prompts the long one may be off.  One row of it in
+    qwen3_next is ill-conditioned: its weights moved by half an ulp (6e-8, three seeds) take the
+    reference's own logits there 1.5e-3 off; the median row moves by 1.5e-5."""
+    return 4 if key.split(".")[1] == str(fixtures.N_PROMPTS) and name == "qwen3_next" else 1
 
 
 def prompts_of(golden):
@@ -78,6 +86,15 @@ def numpy_values(model: Model, prompts):
         values[f"logits.{i}"] = model.logits(states[-1])
         values |= {f"hidden.{i}.{layer}": state for layer, state in enumerate(states)}
     return values
+
+
+def numpy_mtp(model: Model, prompt, n_drafts=3):
+    """What eval_logits --mtp gives of one prompt, its last row reading the model's own choice."""
+    hidden = model.hidden_states(prompt)[-1]
+    head, following = Mtp(model), model.ops.argmax(model.logits(hidden[-1:])[0])
+    inputs = head.inputs([*prompt[1:], following], hidden)
+    drafts, draft_logits = head.drafts(inputs, n_drafts)
+    return {"logits": head.rows(inputs)[0], "draft": drafts, "draft_logits": draft_logits}
 
 
 def worst(errors):

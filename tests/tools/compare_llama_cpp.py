@@ -92,7 +92,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("names", nargs="*",
-                        default=fixtures.REFERENCE_NAMES + fixtures.LONG_REFERENCE_NAMES)
+                        default=fixtures.ALL_NAMES + fixtures.LONG_NAMES)
     parser.add_argument("--type", default="f32")
     args = parser.parse_args()
     print("| family | tokens equal, of 32 each prompt | compared with | llama.cpp otherwise |")
@@ -109,11 +109,11 @@ def main():
 def rows_of(program, name, directory, matrix_type, folder):
     golden = fixtures.golden(directory)
     prompts = [golden[key].tolist()[:LONGEST] for key in ("p0.ids", "p1.ids", "p2.ids") if key in golden]
-    if name in fixtures.REFERENCE_NAMES:
+    if name in fixtures.ALL_NAMES:
         wanted = [golden[f"p{i}.greedy"].tolist() for i in range(len(prompts))]
         found = equal(witness(program, directory, matrix_type, prompts, folder), wanted)
         yield name, found, "transformers", ""
-    changes = {name: (lambda config, weights: None, "")} if name in fixtures.LONG_REFERENCE_NAMES else {}
+    changes = {name: (lambda config, weights: None, "")} if name in fixtures.LONG_NAMES else {}
     changes |= {f"{name}, varied": VARIANTS[name]} if name in VARIANTS else {}
     for title, (change, why) in changes.items():
         shutil.rmtree(folder / "variant", ignore_errors=True)
