@@ -148,19 +148,42 @@ TEST(Forms, GptOssBlocksAreRowsOfOutputs) {
                   .transposed);
 }
 
+// Where the embedding's prefix puts the head.
 TEST(Forms, PrefixesOfMultimodalCheckpoints) {
-  for (const char* prefix : {"model.language_model.", "language_model.model."}) {
-    const Listed l = listed("qwen3_5_mtp");
-    json wrapper = {{"model_type", "qwen3_5"},
-                    {"architectures", {"Qwen3_5ForConditionalGeneration"}},
-                    {"tie_word_embeddings", true},
-                    {"text_config", l.config}};
-    const Recipe recipe = expect_reads_all(
-        with_config(wrapper), renamed(l.saved, [&](const std::string& name) {
-          return name.starts_with("model.") ? replaced(name, "model.", prefix) : name;
-        }));
-    EXPECT_EQ(recipe.mtp.size(), 1u);
+  const std::vector<std::pair<std::string, std::string>> prefixes = {
+      {"model.language_model.", "lm_head."},
+      {"language_model.model.", "language_model.lm_head."},
+      {"", "lm_head."}};
+  for (const auto& [prefix, head] : prefixes) {
+    for (const char* name : {"qwen3_5_mtp", "qwen3_5"}) {
+      const Listed l = listed(name);
+      json wrapper = {{"model_type", "qwen3_5"},
+                      {"architectures", {"Qwen3_5ForConditionalGeneration"}},
+                      {"tie_word_embeddings", l.config["tie_word_embeddings"]},
+                      {"text_config", l.config}};
+      const Recipe recipe = expect_reads_all(
+          with_config(wrapper), renamed(l.saved, [&](const std::string& tensor) {
+            if (tensor.starts_with("lm_head.")) return replaced(tensor, "lm_head.", head);
+            if (tensor.starts_with("model.")) return replaced(tensor, "model.", prefix);
+            return tensor;
+          }));
+      EXPECT_EQ(recipe.mtp.size(), std::string(name) == "qwen3_5_mtp" ? 1u : 0u);
+    }
   }
+}
+
+// The class that a wrapper was saved as decides whose word on tying counts.
+TEST(Forms, TyingIsThePublishedClasss) {
+  const Listed l = listed("qwen3_5");
+  json text = l.config;
+  text["tie_word_embeddings"] = false;
+  json wrapper = {{"model_type", "qwen3_5"},
+                  {"architectures", {"Qwen3_5ForConditionalGeneration"}},
+                  {"tie_word_embeddings", true},
+                  {"text_config", text}};
+  EXPECT_FALSE(derive_recipe(with_config(wrapper)).head.has_value());
+  wrapper["architectures"] = {"Qwen3_5ForCausalLM"};
+  EXPECT_TRUE(derive_recipe(with_config(wrapper)).head.has_value());
 }
 
 TEST(Forms, ConvertedHybridsHaveTheirNormsFolded) {

@@ -32,10 +32,19 @@ double billions(const Recipe& recipe) {
 
 TEST(Published, WeightsAddUpToWhatTheMakersSay) {
   const std::vector<std::pair<const char*, double>> known = {
-      {"Qwen3-30B-A3B", 30.532}, {"Mixtral-8x7B-v0.1", 46.703}, {"gpt-oss-20b", 20.915},
-      {"GLM-4.5-Air", 106.852},  {"MiniMax-M2", 228.690},       {"DeepSeek-V3", 671.026},
-      {"Olmo-3-7B", 7.298},      {"SmolLM3-3B", 3.075},         {"Phi-4-mini", 3.836},
-      {"Phi-3-mini-4k", 3.821},  {"Qwen3-Next-80B-A3B", 79.674}};
+      {"Qwen3-30B-A3B", 30.532},
+      {"Mixtral-8x7B-v0.1", 46.703},
+      {"gpt-oss-20b", 20.915},
+      {"GLM-4.5-Air", 106.852},
+      {"MiniMax-M2", 228.690},
+      {"DeepSeek-V3", 671.026},
+      {"Olmo-3-7B", 7.298},
+      {"SmolLM3-3B", 3.075},
+      {"Phi-4-mini", 3.836},
+      {"Phi-3-mini-4k", 3.821},
+      {"Qwen3-Next-80B-A3B", 79.674},
+      {"gemma-3-4b-it", 3.8803}};  // 4.3001 without the tower, 0.4198
+
   for (const auto& [name, wanted] : known)
     EXPECT_NEAR(billions(published(name)), wanted, 0.0006) << name;
 }

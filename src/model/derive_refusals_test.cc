@@ -145,6 +145,7 @@ std::vector<Alteration> hybrid_table() {
       {"qwen3_next", "use_sliding_window", true},
       {"qwen3_5", "output_gate_type", "sigmoid"},
       {"qwen3_5", "intermediate_size", kAbsent},
+      {"qwen3_5", "hidden_act", "gelu"},
       {"qwen3_5", "num_experts", 8},
       {"qwen3_5", "mlp_only_layers", {1}},
       {"qwen3_5", "rope_parameters.partial_rotary_factor", 0.2, "partial_rotary_factor"},

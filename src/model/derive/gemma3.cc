@@ -57,8 +57,15 @@ std::vector<RopeRecipe> config_ropes(const Fields& config, const Decoder& d) {
 
 }  // namespace
 
-Recipe derive_gemma3_config(const Checkpoint& checkpoint, const Fields& config,
+Recipe derive_gemma3_config(const Checkpoint& checkpoint, const Fields& stated,
                             const std::string& /*model_type*/) {
+  // Published multimodal configs leave out what their class has as a default.
+  nlohmann::json filled = {{"vocab_size", 262208},
+                           {"num_attention_heads", 8},
+                           {"num_key_value_heads", 4},
+                           {"head_dim", 256}};
+  filled.update(stated.raw());
+  const Fields config(filled, stated.where());
   Decoder d = decoder_from_config(config, "gemma3");
   set_common(d);
   d.norm_add = 1.0f;  // stored around zero

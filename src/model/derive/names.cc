@@ -135,8 +135,9 @@ DecoderNames hf_decoder_names(const std::string& prefix) {
   DecoderNames n;
   n.embed = prefix + "embed_tokens.weight";
   n.final_norm = prefix + "norm";
-  // The head stands beside the model: "model.norm" and "lm_head".
-  n.head = prefix.ends_with("model.")
+  // The head stands beside the model: "language_model.model.norm" and
+  // "language_model.lm_head"; else at the top.
+  n.head = prefix.ends_with(".model.")
                ? prefix.substr(0, prefix.size() - 6) + "lm_head.weight"
                : "lm_head.weight";
   n.layer = prefix + "layers.";

@@ -92,7 +92,7 @@ Recipe derive_qwen_hybrid_config(const Checkpoint& checkpoint, const Fields& con
   Decoder d = decoder_from_config(config, model_type, 256,
                                   moe ? MlpSize::optional : MlpSize::required);
   set_common(d);
-  d.activation = activation_from(config, "hidden_act", "silu");
+  config.only("hidden_act", "silu");  // the convolution's too
   d.tied = config.boolean_or("tie_word_embeddings", false);
   d.qkv_bias = d.output_bias = config.boolean_or("attention_bias", false);
   RopeDefaults rope{
