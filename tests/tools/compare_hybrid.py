@@ -19,7 +19,7 @@ from reference.model import Model
 from reference.mtp import Mtp
 from tests import parity
 
-N_PROMPTS = 4
+N_PROMPTS, N_LAYERS = 4, 12
 TOLERANCE = 1e-3
 
 
@@ -45,14 +45,22 @@ def numpy_errors(model, golden, p, every):
     return errors
 
 
-def program_errors(ingot, directory, golden, p):
-    ids, wanted = golden[f"{p}.ids"].tolist(), golden[f"{p}.logits"]
+def program_errors(ingot, directory, golden, p, every):
+    """The same; the drafts of a prompt follow its last row, which reads the program's own choice."""
+    ids, answer = golden[f"{p}.ids"].tolist(), golden[f"{p}.greedy"].tolist()
+    steps = range(0, len(answer), every)
     with tempfile.TemporaryDirectory() as folder:
-        found = parity.eval_logits(ingot, directory, [ids], folder, *parity.F32)
-    answer = golden[f"{p}.greedy"].tolist()
+        found = parity.eval_logits(ingot, directory, [ids + answer[:k] for k in steps], folder, "--mtp",
+                                   *parity.F32)
+    errors = {}
+    for key, mine in (("logits", "logits.0"), ("mtp.logits", "mtp.logits.0"), ("hidden", f"hidden.0.{N_LAYERS}")):
+        wanted = golden[f"{p}.{key}"]
+        errors[key] = np.abs(found[mine][-len(wanted) :] - wanted).max()
     tokens = parity.greedy(ingot, directory, ids, len(answer), *parity.F32)
-    return {"logits": np.abs(found["logits.0"][-len(wanted) :] - wanted).max(),
-            "greedy": sum(a != b for a, b in zip(tokens, answer))}
+    errors["greedy"] = sum(a != b for a, b in zip(tokens, answer))
+    errors["drafts"] = sum(int((found[f"mtp.draft.{i}"] != golden[f"{p}.mtp.drafts"][k]).sum())
+                           for i, k in enumerate(steps))
+    return errors
 
 
 def main():
@@ -66,7 +74,7 @@ def main():
     for p in (f"p{i}" for i in range(N_PROMPTS)):
         legs = {"NumPy": numpy_errors(model, golden, p, args.every)}
         if args.ingot:
-            legs["ingot"] = program_errors(args.ingot, args.directory, golden, p)
+            legs["ingot"] = program_errors(args.ingot, args.directory, golden, p, args.every)
         for leg, errors in legs.items():
             print(p, leg, ", ".join(f"{key} {value:.2g}" for key, value in errors.items()), flush=True)
             worst = max(worst, *errors.values())  # a wrong token counts 1
