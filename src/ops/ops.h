@@ -81,7 +81,8 @@ struct WeightRows {
   DType dtype = DType::f32;
   int n_rows = 0;
   int n_cols = 0;
-  std::function<const std::byte*(int row)> row;  // valid until the next call
+  // Called from several threads at once; what it gives stays until pack() returns.
+  std::function<const std::byte*(int row)> row;
   std::optional<AffineMatrix> affine;
 };
 
@@ -298,8 +299,9 @@ class Ops {
   // Packs stacked matrices of equal n_cols into one weight (their rows in order).
   virtual std::unique_ptr<Weight> pack(std::span<const WeightRows> parts) = 0;
 
-  // Scratch for steps of at most max_tokens rows, max_width columns and max_positions
-  // positions: after this no op allocates.
+  // Scratch for ops over at most max_tokens rows (a token that uses several experts has
+  // as many in expert_matmul), max_width columns and max_positions positions: after this
+  // no op allocates.
   virtual void reserve(int max_tokens, int max_width, int max_positions) = 0;
   // A step's ops stand between these two; finish() returns when they are done.
   virtual void begin_step() = 0;
@@ -355,7 +357,8 @@ class Ops {
   virtual void matmul_heads(Rows out, int out_step, Rows x, int x_step,
                             std::span<const std::unique_ptr<Weight>> weights);
 
-  // Chooses each token's experts; ties go to the lowest index    logits: [n, n_experts]
+  // Chooses each token's experts; ties go to the lowest index, a NaN counts as largest,
+  // so that it shows in the weights                              logits: [n, n_experts]
   virtual void route(const Routing& routing, Rows logits, const RouterArgs& args) = 0;
   // Row t * n_used + i of out = expert i of token t times row t of x, or row
   // t * n_used + i where x has as many rows as out; bits as matmul() gives them
@@ -378,7 +381,8 @@ class Ops {
   virtual void gated_delta(Rows out, Rows qkv, Rows b, Rows a, const GatedDeltaArgs& args,
                            const RecurrentState& state, const Batch& batch) = 0;
   // The top_k keys of each row by sum over heads of weights[t, h] * relu(q . k * scale),
-  // ties to the lowest position; all of them where there are no more than top_k.
+  // ties to the lowest position; all of them where there are no more than top_k.  None
+  // where a score is NaN: attention then gives NaN, and check_finite names the layer.
   // `keys`: pages of one head with value_dim 0.     q: [n, n_heads * head_dim], weights:
   //                                                 [n, n_heads]
   virtual void select_keys(const KeySelection& out, Rows q, Rows weights,

@@ -55,7 +55,7 @@ void CpuOps::download(void* to, const Buffer& from, size_t bytes) {
 }
 
 std::unique_ptr<Weight> CpuOps::pack(std::span<const WeightRows> parts) {
-  return pack_weight(kernels_, parts);
+  return pack_weight(kernels_, parts, pool_);
 }
 
 void CpuOps::reserve(int max_tokens, int max_width, int max_positions) {

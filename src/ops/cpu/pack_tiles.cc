@@ -149,36 +149,35 @@ void pack_ggml_row(WeightSegment& s, int row, const std::byte* source) {
   }
 }
 
-void pack_affine_rows(WeightSegment& s, const AffineMatrix& m) {
+void pack_affine_row(WeightSegment& s, const AffineMatrix& m, int row,
+                     std::vector<uint8_t>& codes) {
   const TileLayout& l = s.layout;
-  std::vector<uint8_t> codes(size_t(s.n_cols));
+  codes.resize(size_t(s.n_cols));
   // Scales are copied as their bytes: header or group, 8 rows of each.
   const bool wide = m.mode == AffineMode::affine || m.mode == AffineMode::zero_point;
   const size_t size = wide ? size_t(info(m.scale_dtype).group_bytes) : 1;
   const size_t bias_size = m.mode == AffineMode::zero_point ? 1 : size;
-  for (int row = 0; row < s.n_rows; ++row) {
-    unpack_affine_codes(m, row, codes);
-    const auto r = size_t(row % kTileRows);
-    for (int g = 0; g < s.n_cols / kGroupCols; ++g) {
-      uint8_t group[kGroupCols];
-      for (int c = 0; c < kGroupCols; ++c)
-        group[c] =
-            uint8_t(codes[size_t(g) * kGroupCols + size_t(c)] ^ (l.bits == 8 ? 128 : 0));
-      put_codes(l, group, int(r), tile_of(s, row) + l.group_at(g) + l.scale_bytes());
+  unpack_affine_codes(m, row, codes);
+  const auto r = size_t(row % kTileRows);
+  for (int g = 0; g < s.n_cols / kGroupCols; ++g) {
+    uint8_t group[kGroupCols];
+    for (int c = 0; c < kGroupCols; ++c)
+      group[c] =
+          uint8_t(codes[size_t(g) * kGroupCols + size_t(c)] ^ (l.bits == 8 ? 128 : 0));
+    put_codes(l, group, int(r), tile_of(s, row) + l.group_at(g) + l.scale_bytes());
+  }
+  for (int i = 0; i < m.groups_per_row(); ++i) {
+    const size_t from = (size_t(row) * size_t(m.groups_per_row()) + size_t(i)) * size;
+    const int g = i * m.group_size / kGroupCols;
+    if (m.mode == AffineMode::nvfp4) {  // two scales a group of 32
+      tile_of(s, row)[l.group_at(g) + size_t(i % 2) * kR + r] = uint8_t(m.scales[from]);
+      continue;
     }
-    for (int i = 0; i < m.groups_per_row(); ++i) {
-      const size_t from = (size_t(row) * size_t(m.groups_per_row()) + size_t(i)) * size;
-      const int g = i * m.group_size / kGroupCols;
-      if (m.mode == AffineMode::nvfp4) {  // two scales a group of 32
-        tile_of(s, row)[l.group_at(g) + size_t(i % 2) * kR + r] = uint8_t(m.scales[from]);
-        continue;
-      }
-      uint8_t* header = tile_of(s, row) + l.header_at(g);
-      std::memcpy(header + r * size, m.scales.data() + from, size);
-      if (!m.biases.empty())
-        std::memcpy(header + kR * size + r * bias_size,
-                    m.biases.data() + from / size * bias_size, bias_size);
-    }
+    uint8_t* header = tile_of(s, row) + l.header_at(g);
+    std::memcpy(header + r * size, m.scales.data() + from, size);
+    if (!m.biases.empty())
+      std::memcpy(header + kR * size + r * bias_size,
+                  m.biases.data() + from / size * bias_size, bias_size);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -20,7 +21,7 @@ void allocate_tiles(WeightSegment& s, size_t tile_bytes) {
   s.n_tiles = (s.n_rows + kTileRows - 1) / kTileRows;
   s.tile_bytes = tile_bytes;
   const size_t bytes = size_t(s.n_tiles) * tile_bytes + kAlign;
-  s.owned = std::make_unique<std::byte[]>(bytes);
+  s.owned = std::make_unique_for_overwrite<std::byte[]>(bytes);  // pack_rows() clears
   const auto address = reinterpret_cast<uintptr_t>(s.owned.get());
   s.data = s.owned.get() + (kAlign - address % kAlign) % kAlign;
 }
@@ -33,25 +34,32 @@ void interleave_row(WeightSegment& s, int row, const std::byte* source, size_t s
     std::memcpy(out + size_t(c) * kTileRows * size, source + size_t(c) * size, size);
 }
 
-void pack_scalars(WeightSegment& s, const WeightRows& part, SegmentKind kind,
-                  size_t size) {
+// Writes one row of a segment into its tile; rows of other tiles may be written
+// meanwhile.
+using PackRow = std::function<void(WeightSegment&, int row, PackScratch&)>;
+
+PackRow prepare_scalars(WeightSegment& s, const WeightRows& part, SegmentKind kind,
+                        size_t size) {
   s.kind = kind;
   allocate_tiles(s, size_t(s.n_cols) * kTileRows * size);
-  for (int r = 0; r < s.n_rows; ++r) interleave_row(s, r, part.row(r), size);
+  return [&part, size](WeightSegment& segment, int row, PackScratch&) {
+    interleave_row(segment, row, part.row(row), size);
+  };
 }
 
 // Every other float type becomes float32.
-void pack_as_f32(WeightSegment& s, const WeightRows& part) {
+PackRow prepare_as_f32(WeightSegment& s, const WeightRows& part) {
   s.kind = SegmentKind::f32;
   allocate_tiles(s, size_t(s.n_cols) * kTileRows * sizeof(float));
-  std::vector<float> row(size_t(s.n_cols));
-  for (int r = 0; r < s.n_rows; ++r) {
+  return [&part](WeightSegment& segment, int row, PackScratch& scratch) {
+    scratch.values.resize(size_t(segment.n_cols));
     if (part.affine)
-      dequantize_affine_row(*part.affine, r, row);
+      dequantize_affine_row(*part.affine, row, scratch.values);
     else
-      dequantize_row(part.dtype, part.row(r), row);
-    interleave_row(s, r, reinterpret_cast<const std::byte*>(row.data()), sizeof(float));
-  }
+      dequantize_row(part.dtype, part.row(row), scratch.values);
+    const auto* bytes = reinterpret_cast<const std::byte*>(scratch.values.data());
+    interleave_row(segment, row, bytes, sizeof(float));
+  };
 }
 
 // ---- stored: any ggml type through unpack_groups ------------------------------------
@@ -81,15 +89,16 @@ void unpack_stored(const WeightSegment& s, int tile, int first_group, int n_grou
   }
 }
 
-void pack_stored(WeightSegment& s, const WeightRows& part) {
+PackRow prepare_stored(WeightSegment& s, const WeightRows& part) {
   const auto row_size = row_bytes(part.dtype, uint64_t(s.n_cols));
   CHECK(row_size.has_value());
   s.kind = SegmentKind::stored;
   s.format = {.range = CodeRange::s8, .zero = 0, .halves = true, .offsets = true};
   s.unpack = unpack_stored;
   allocate_tiles(s, *row_size * kTileRows);
-  for (int r = 0; r < s.n_rows; ++r)
-    std::memcpy(s.data + size_t(r) * *row_size, part.row(r), *row_size);
+  return [&part, size = *row_size](WeightSegment& segment, int row, PackScratch&) {
+    std::memcpy(segment.data + size_t(row) * size, part.row(row), size);
+  };
 }
 
 // ---- tiles --------------------------------------------------------------------------
@@ -102,18 +111,23 @@ void use_layout(WeightSegment& s, const Kernels& kernels, const TileLayout& layo
   allocate_tiles(s, size_t(s.n_cols / layout.span_cols) * layout.span_bytes());
 }
 
-void pack_mxfp8(WeightSegment& s, const AffineMatrix& m) {
+void pack_mxfp8_row(WeightSegment& s, const AffineMatrix& m, int row) {
+  const auto r = size_t(row);
+  const auto n_scales = size_t(m.groups_per_row());
+  std::byte* tile = s.data + r / kTileRows * s.tile_bytes + r % kTileRows;
+  const std::byte* scales = m.scales.data() + r * n_scales;
+  const std::byte* codes = m.codes.data() + r * size_t(s.n_cols);
+  for (size_t i = 0; i < n_scales; ++i) tile[i * kTileRows] = scales[i];
+  for (size_t c = 0; c < size_t(s.n_cols); ++c)
+    tile[(n_scales + c) * kTileRows] = codes[c];
+}
+
+PackRow prepare_mxfp8(WeightSegment& s, const AffineMatrix& m) {
   s.kind = SegmentKind::mxfp8;
-  const size_t n_scales = size_t(m.groups_per_row());
-  allocate_tiles(s, (n_scales + size_t(s.n_cols)) * kTileRows);
-  for (int r = 0; r < s.n_rows; ++r) {
-    std::byte* tile = s.data + size_t(r / kTileRows) * s.tile_bytes + r % kTileRows;
-    const std::byte* scales = m.scales.data() + size_t(r) * n_scales;
-    const std::byte* codes = m.codes.data() + size_t(r) * size_t(s.n_cols);
-    for (size_t i = 0; i < n_scales; ++i) tile[i * kTileRows] = scales[i];
-    for (size_t c = 0; c < size_t(s.n_cols); ++c)
-      tile[(n_scales + c) * kTileRows] = codes[c];
-  }
+  allocate_tiles(s, size_t(m.groups_per_row() + s.n_cols) * kTileRows);
+  return [&m](WeightSegment& segment, int row, PackScratch&) {
+    pack_mxfp8_row(segment, m, row);
+  };
 }
 
 void mxfp8_values(const WeightSegment& s, int tile, int first_col, int n_cols,
@@ -134,58 +148,83 @@ void mxfp8_values(const WeightSegment& s, int tile, int first_col, int n_cols,
     }
 }
 
-void pack_coded(WeightSegment& s, const AffineMatrix& m) {
+PackRow prepare_coded(WeightSegment& s, const AffineMatrix& m) {
   s.kind = SegmentKind::coded;
   s.coded = coded_layout(m);
   allocate_tiles(s, s.coded.tile_bytes());
-  for (int r = 0; r < s.n_rows; ++r)
-    pack_coded_row(s.coded, m, r, s.data + size_t(r / kTileRows) * s.tile_bytes);
+  return [&m](WeightSegment& segment, int row, PackScratch&) {
+    pack_coded_row(segment.coded, m, row,
+                   segment.data + size_t(row / kTileRows) * segment.tile_bytes);
+  };
 }
 
-void pack_zero_point(WeightSegment& s, const Kernels& kernels, const AffineMatrix& m) {
-  const TileLayout layout = zero_point_layout(m);
-  if (layout.bits == 0) return pack_coded(s, m);
-  use_layout(s, kernels, layout);
-  pack_affine_rows(s, m);
-}
-
-void pack_affine(WeightSegment& s, const Kernels& kernels, const WeightRows& part) {
+PackRow prepare_affine(WeightSegment& s, const Kernels& kernels, const WeightRows& part) {
   const AffineMatrix& m = *part.affine;
-  if (m.mode == AffineMode::mxfp8) return pack_mxfp8(s, m);
-  if (m.mode == AffineMode::e4m3) return pack_coded(s, m);
-  if (m.mode == AffineMode::zero_point) return pack_zero_point(s, kernels, m);
-  if (s.n_cols % kGroupCols != 0) return pack_as_f32(s, part);  // an odd half of nvfp4
-  TileLayout layout = affine_layout(m.bits, m.group_size, m.scale_dtype);
-  if (m.mode == AffineMode::mxfp4) layout = tile_layout(DType::mxfp4);
-  if (m.mode == AffineMode::nvfp4) {
-    layout = tile_layout(DType::nvfp4);
-    layout.span_cols = kGroupCols;
+  TileLayout layout;
+  switch (m.mode) {
+    case AffineMode::mxfp8:
+      return prepare_mxfp8(s, m);
+    case AffineMode::e4m3:
+      return prepare_coded(s, m);
+    case AffineMode::zero_point:
+      layout = zero_point_layout(m);
+      if (layout.bits == 0) return prepare_coded(s, m);
+      break;
+    case AffineMode::mxfp4:
+      layout = tile_layout(DType::mxfp4);
+      break;
+    case AffineMode::nvfp4:
+      layout = tile_layout(DType::nvfp4);
+      layout.span_cols = kGroupCols;
+      break;
+    case AffineMode::affine:
+      layout = affine_layout(m.bits, m.group_size, m.scale_dtype);
+      break;
   }
+  // A row that ends within a group of 32: nvfp4 groups have 16.
+  if (s.n_cols % kGroupCols != 0) return prepare_as_f32(s, part);
   use_layout(s, kernels, layout);
-  pack_affine_rows(s, m);
+  return [&m](WeightSegment& segment, int row, PackScratch& scratch) {
+    pack_affine_row(segment, m, row, scratch.codes);
+  };
 }
 
-WeightSegment pack_segment(const Kernels& kernels, const WeightRows& part) {
+// Chooses the form and makes room.
+PackRow prepare(WeightSegment& s, const Kernels& kernels, const WeightRows& part) {
+  if (part.affine) return prepare_affine(s, kernels, part);
+  if (part.dtype == DType::f32) return prepare_scalars(s, part, SegmentKind::f32, 4);
+  if (part.dtype == DType::f16) return prepare_scalars(s, part, SegmentKind::f16, 2);
+  if (part.dtype == DType::bf16) return prepare_scalars(s, part, SegmentKind::bf16, 2);
+  if (const TileLayout layout = tile_layout(part.dtype); layout.bits != 0) {
+    use_layout(s, kernels, layout);
+    return [&part](WeightSegment& segment, int row, PackScratch&) {
+      pack_ggml_row(segment, row, part.row(row));
+    };
+  }
+  if (is_quantised(part.dtype)) return prepare_stored(s, part);
+  return prepare_as_f32(s, part);
+}
+
+// Tile by tile, over the pool.
+void pack_rows(WeightSegment& s, const PackRow& pack_row, ThreadPool& pool) {
+  constexpr int kGrain = 4;  // tiles
+  pool.parallel_for(s.n_tiles, kGrain, [&](WorkRange range) {
+    PackScratch scratch;
+    for (int tile = range.begin; tile < range.end; ++tile) {
+      std::memset(s.data + size_t(tile) * s.tile_bytes, 0, s.tile_bytes);
+      for (int r = 0; r < s.rows_in_tile(tile); ++r)
+        pack_row(s, tile * kTileRows + r, scratch);
+    }
+  });
+}
+
+WeightSegment pack_segment(const Kernels& kernels, const WeightRows& part,
+                           ThreadPool& pool) {
   WeightSegment s;
   s.dtype = part.dtype;
   s.n_rows = part.n_rows;
   s.n_cols = part.n_cols;
-  if (part.affine) {
-    pack_affine(s, kernels, part);
-  } else if (part.dtype == DType::f32) {
-    pack_scalars(s, part, SegmentKind::f32, 4);
-  } else if (part.dtype == DType::f16) {
-    pack_scalars(s, part, SegmentKind::f16, 2);
-  } else if (part.dtype == DType::bf16) {
-    pack_scalars(s, part, SegmentKind::bf16, 2);
-  } else if (const TileLayout layout = tile_layout(part.dtype); layout.bits != 0) {
-    use_layout(s, kernels, layout);
-    for (int r = 0; r < s.n_rows; ++r) pack_ggml_row(s, r, part.row(r));
-  } else if (is_quantised(part.dtype)) {
-    pack_stored(s, part);
-  } else {
-    pack_as_f32(s, part);
-  }
+  pack_rows(s, prepare(s, kernels, part), pool);
   return s;
 }
 
@@ -232,13 +271,14 @@ void tile_values(const Kernels& kernels, const WeightSegment& s, int tile, int f
 }
 
 std::unique_ptr<PackedWeight> pack_weight(const Kernels& kernels,
-                                          std::span<const WeightRows> parts) {
+                                          std::span<const WeightRows> parts,
+                                          ThreadPool& pool) {
   auto weight = std::make_unique<PackedWeight>();
   for (const WeightRows& part : parts) {
     CHECK(part.n_rows >= 0 && part.n_cols >= 1);
     if (weight->segments.empty()) weight->n_cols = part.n_cols;
     CHECK(part.n_cols == weight->n_cols);
-    WeightSegment segment = pack_segment(kernels, part);
+    WeightSegment segment = pack_segment(kernels, part, pool);
     segment.first_row = weight->n_rows;
     weight->n_rows += segment.n_rows;
     weight->n_tiles += segment.n_tiles;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/threads.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/pack_coded.h"
 #include "ops/cpu/tile_layout.h"
@@ -52,8 +53,10 @@ class PackedWeight : public Weight {
   int n_tiles = 0;
 };
 
+// Spread over the pool.
 std::unique_ptr<PackedWeight> pack_weight(const Kernels& kernels,
-                                          std::span<const WeightRows> parts);
+                                          std::span<const WeightRows> parts,
+                                          ThreadPool& pool);
 
 // values[n_cols][8]: columns first_col and on of a tile whose kind has no codes, exactly.
 void tile_values(const Kernels& kernels, const WeightSegment& segment, int tile,
