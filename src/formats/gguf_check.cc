@@ -181,8 +181,7 @@ void check_vocabulary(const GgufKeys& keys, const Metadata& metadata) {  // GG-4
   if (tokens == nullptr) {
     const bool none = kind_of_tokenizer == nullptr || *kind_of_tokenizer == "none" ||
                       *kind_of_tokenizer == "no_vocab";
-    if (!none)
-      fail("{}: key 'tokenizer.ggml.tokens' is missing (GG-49)", keys.source());
+    if (!none) fail("{}: key 'tokenizer.ggml.tokens' is missing (GG-49)", keys.source());
     return;
   }
   if (tokens->empty() || tokens->size() > kMaxVocabulary)

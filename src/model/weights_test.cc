@@ -25,13 +25,13 @@ TEST(Weights, LoadsAndReportsProgressToTheEnd) {
   const std::unique_ptr<Ops> ops = make_cpu_ops({});
   uint64_t last = 0;
   uint64_t whole = 0;
-  const auto model = load_model(tiny.checkpoint, derive_recipe(tiny.checkpoint), *ops,
-                                {.context = 0,
-                                 .progress = [&](uint64_t done, uint64_t total) {
-                                   EXPECT_GE(done, last);
-                                   last = done;
-                                   whole = total;
-                                 }});
+  const auto model =
+      load_model(tiny.checkpoint, derive_recipe(tiny.checkpoint), *ops,
+                 {.context = 0, .progress = [&](uint64_t done, uint64_t total) {
+                    EXPECT_GE(done, last);
+                    last = done;
+                    whole = total;
+                  }});
   EXPECT_EQ(last, whole);
   EXPECT_EQ(model->layers.size(), 3u);
 }

@@ -62,8 +62,9 @@ struct KvRun {
   int dim = 0;
 };
 
-// Rows of sums over terms: out[r] += weight(r, j) * value[j], j = 0 .. n_terms - 1 in this
-// order, where value[j] has `dim` columns.  A step leads from one to the next, in floats.
+// Rows of sums over terms: out[r] += weight(r, j) * value[j], j = 0 .. n_terms - 1 in
+// this order, where value[j] has `dim` columns.  A step leads from one to the next, in
+// floats.
 struct WeightedSums {
   const float* weights = nullptr;
   ptrdiff_t row_step = 0;   // of weights
@@ -137,8 +138,8 @@ struct Kernels {
   void (*add_weighted)(const WeightedSums& sums);
   // out[c] = sum over j of weight[j][c] * x[j][c], j ascending.  Rows of x are x_step
   // apart, weight: [kernel, n].
-  void (*short_conv)(const float* x, size_t x_step, const float* weight, int kernel, int n,
-                     float* out);
+  void (*short_conv)(const float* x, size_t x_step, const float* weight, int kernel,
+                     int n, float* out);
 };
 
 const Kernels& scalar_kernels();
