@@ -2,8 +2,10 @@
 
 One directory a model: config.json, model.safetensors and golden.safetensors (transformers
 5.17, fp32, eager attention).  Prompts p0, p1, p2 have 5, 33 and 100 tokens; keys are
-p<i>.ids, .logits (p2: the last 4 rows), .greedy [32], .greedy_gap, and p1.hidden0 ... 4; of
-qwen3_5_mtp also p1.mtp.logits, .draft and .draft_logits.
+p<i>.ids, .logits (p1: the last 12 rows, p2: the last 4), .greedy [32], .greedy_gap, and
+p1.hidden0 ... 4; of qwen3_5_mtp also p1.mtp.logits, .draft and .draft_logits.  What
+transformers gave of p1's other rows was left out for its size: the last hidden state, of which
+logits are a product, is there for all of them.
 """
 import pathlib
 import tarfile

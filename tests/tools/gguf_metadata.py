@@ -10,7 +10,22 @@ from reference import ops, rope
 SIGMOID = gguf.ExpertGatingFuncType.SIGMOID
 
 
+def refuse_what_is_lost(c, architecture):
+    """What the file has no key for, so that it would be read as something else."""
+    lost = ""
+    if architecture == "smollm3" and c.get("no_rope_layers") is not None:
+        every_fourth = [int((i + 1) % 4 != 0) for i in range(c["num_hidden_layers"])]
+        lost = "no_rope_layers" if c["no_rope_layers"] != every_fourth else ""
+    elif c.get("mlp_only_layers") or c.get("decoder_sparse_step", 1) != 1:
+        lost = "mlp_only_layers, decoder_sparse_step"
+    elif architecture in ("qwen2", "qwen3") and "sliding_attention" in c.get("layer_types", []):
+        lost = "layer_types"
+    if lost:
+        raise ValueError(f"GGUF's {architecture} has no place for this model's {lost}")
+
+
 def write(writer, config, architecture, mtp_layers):
+    refuse_what_is_lost(config, architecture)
     if architecture == "gpt2":
         return gpt2(writer, config)
     common(writer, config, architecture, mtp_layers)
@@ -55,7 +70,7 @@ def common(writer, c, architecture, mtp_layers):
         writer.add_rope_dimension_count(rope.rotary_dims(c, full, head_dim))
     if c.get("sliding_window") and "sliding_attention" in (c.get("layer_types") or ["sliding_attention"]):
         writer.add_sliding_window(c["sliding_window"])
-        if architecture in ("gemma3", "olmo2"):
+        if architecture in ("gemma3", "olmo2", "gpt-oss"):
             writer.add_array(f"{architecture}.attention.sliding_window_pattern",
                              [t == "sliding_attention" for t in c["layer_types"]])
 
@@ -140,7 +155,8 @@ def delta_rule(writer, c, architecture, mtp_layers):
 def latent(writer, c):
     """Latent attention as one key head as wide as latent and turned key together."""
     writer.add_head_count_kv(1)
-    writer.add_q_lora_rank(c["q_lora_rank"])
+    if c["q_lora_rank"]:
+        writer.add_q_lora_rank(c["q_lora_rank"])
     writer.add_kv_lora_rank(c["kv_lora_rank"])
     writer.add_key_length(c["kv_lora_rank"] + c["qk_rope_head_dim"])
     writer.add_value_length(c["kv_lora_rank"])
