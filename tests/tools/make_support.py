@@ -54,6 +54,7 @@ TAIL = """
 | what | compared with | test |
 |---|---|---|
 | chunks of 1, 7 and 64, one thread and two, each numeric mode | the whole prompt, bit for bit | `tests/test_parity.py`, `src/engine/families_test.cc` |
+| random shapes and options of sixteen families, safetensors and GGUF | NumPy, every logit and hidden state | `tests/test_shapes.py` |
 | GGUF's quantised types | PyPI `gguf` and NumPy, every value | `reference/test_quant.py`, `src/tensor/dequantize_test.cc` |
 | quantised GGUF and MLX models | NumPy on the dequantised weights, every logit | `tests/test_parity.py` |
 | gpt-oss with MXFP4 experts, safetensors and GGUF | NumPy on PyPI `gguf`'s values | `tests/test_parity.py` |
