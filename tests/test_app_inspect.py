@@ -87,10 +87,10 @@ MIXERS = {  # what inspect says of each family's layers, besides the MLP that al
 
 @pytest.fixture(scope="session")
 def all_directories(tmp_path_factory):
-    return fixtures.unpack(tmp_path_factory.mktemp("all_fixtures"), names=fixtures.REFERENCE_NAMES)
+    return fixtures.unpack(tmp_path_factory.mktemp("all_fixtures"), names=fixtures.ALL_NAMES)
 
 
-@pytest.mark.parametrize("name", fixtures.REFERENCE_NAMES)
+@pytest.mark.parametrize("name", fixtures.ALL_NAMES)
 def test_recipe_of_every_family_reads_back(run_ingot, all_directories, tmp_path, name):
     """What inspect --json prints, as recipe.json, is the recipe itself."""
     model = app_models.copy_model(all_directories[name], tmp_path / "model")
