@@ -44,6 +44,7 @@ class Mtp:
     def rows(self, inputs):
         """(logits, what the next draft reads) of every row."""
         m, n = self.model, self.names
+        m.selection = None  # of keys: the head's own, or none
         y = m.layer(inputs, n.layer, "full_attention")
         d = m.norm(y, n.final_norm)
         head = m.weights.get(n.layer + "shared_head.head.weight")

@@ -56,12 +56,12 @@ class Margins:
         return chosen
 
 
-def clear_model(rng, config, directory, prompts):
-    """Writes weights, drawn again until no choice is a close call; returns the reference's values."""
+def clear_model(rng, config, directory, values_of):
+    """Writes weights, drawn again until no choice is a close call; returns values_of the model."""
     for _ in range(100):
         random_model.write(rng, config, directory)
         margins = Margins()
-        values = parity.numpy_values(Model(directory, margins.module), prompts)
+        values = values_of(Model(directory, margins.module))
         if margins.least > MARGIN:
             return values
     raise AssertionError("every draw of weights has a choice on the edge")
@@ -83,7 +83,32 @@ def test_random_shape(ingot, tmp_path, family, seed):
     config = random_model.config(rng, family)
     print(seed, json.dumps(config))
     prompts = [rng.integers(3, config["vocab_size"], n).tolist() for n in (1, N_TOKENS)]
-    wanted = clear_model(rng, config, tmp_path / "model", prompts)
+    wanted = clear_model(rng, config, tmp_path / "model", lambda model: parity.numpy_values(model, prompts))
     check(ingot, tmp_path / "model", prompts, wanted, tmp_path)
     to_gguf.convert(tmp_path / "model", tmp_path / "model.gguf")
     check(ingot, tmp_path / "model.gguf", prompts, wanted, tmp_path)
+
+
+MTP_FAMILIES = ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "glm4_moe", "deepseek_v3", "deepseek_v32",
+                "glm_moe_dsa"]
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+@pytest.mark.parametrize("family", MTP_FAMILIES)
+def test_random_mtp_head(ingot, tmp_path, family, seed):
+    """Rows and chained drafts of a head of each style, with an embedding and a head of its own
+    where the style may have them."""
+    rng = np.random.default_rng([seed, MTP_FAMILIES.index(family), 1])
+    config = random_model.config(rng, family)
+    config["mtp_num_hidden_layers" if family.startswith("qwen") else "num_nextn_predict_layers"] = 1
+    print(seed, json.dumps(config))
+    prompt = rng.integers(3, config["vocab_size"], N_TOKENS).tolist()
+    wanted = clear_model(rng, config, tmp_path / "model", lambda model: parity.numpy_mtp(model, prompt))
+    to_gguf.convert(tmp_path / "model", tmp_path / "model.gguf")
+    for path in (tmp_path / "model", tmp_path / "model.gguf"):
+        found = [parity.eval_logits(ingot, path, [prompt], tmp_path, "--mtp", *parity.F32, *flags)
+                 for flags in ((), ("--chunk", 7))]
+        assert parity.same_bits(*found) == []
+        assert found[0]["mtp.draft.0"].tolist() == wanted["draft"]
+        for kind in ("logits", "draft_logits"):
+            assert np.abs(found[0][f"mtp.{kind}.0"] - wanted[kind]).max() < TOLERANCE, kind

@@ -60,6 +60,7 @@ TAIL = """
 | gpt-oss with MXFP4 experts, safetensors and GGUF | NumPy on PyPI `gguf`'s values | `tests/test_parity.py` |
 | FP8, GPTQ, AWQ, compressed-tensors | their reference dequantisation | `tests/test_stored_quant.py`, `src/formats/stored_quant_test.cc` |
 | MTP rows and three chained drafts (qwen3_5_mtp) | transformers and NumPy | `tests/test_parity.py` |
+| MTP heads of the hybrids and in DeepSeek's and GLM's style, random shapes | NumPy, rows and three chained drafts | `tests/test_shapes.py` |
 | altered configs and headers | refused, the field named | `src/model/derive_refusals_test.cc` |
 """
 

@@ -139,7 +139,7 @@ def latent_shapes(c, p, i):
            "kv_a_proj_with_mqa.weight": (kv + c["qk_rope_head_dim"], h), "kv_a_layernorm.weight": (kv,),
            "kv_b_proj.weight": (heads * (c["qk_nope_head_dim"] + c["v_head_dim"]), kv),
            "o_proj.weight": (h, heads * c["v_head_dim"])}
-    if "index_topk" in c and c.get("indexer_types", ["full"] * (i + 1))[i] == "full":
+    if "index_topk" in c and (c.get("indexer_types", []) + ["full"] * (i + 1))[i] == "full":
         n, dim = c["index_n_heads"], c["index_head_dim"]
         out |= {"indexer.wq_b.weight": (n * dim, q), "indexer.wk.weight": (dim, h), "indexer.k_norm.weight": (dim,),
                 "indexer.k_norm.bias": (dim,), "indexer.weights_proj.weight": (n, h)}
@@ -193,6 +193,24 @@ def ffn_shapes(c, p, i):
     return out
 
 
+def mtp_shapes(c, own_head):
+    """A head that drafts (13, 15): one more layer, and what stands around it."""
+    h, family, n = c["hidden_size"], c["model_type"], c["num_hidden_layers"]
+    if family in GATED:
+        layer, p = "mtp.layers.0.", "mtp."
+        out = {p + "fc.weight": (h, 2 * h)} | {
+            p + name + ".weight": (h,) for name in ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm")}
+    else:
+        layer = p = f"model.layers.{n}."
+        out = {p + "eh_proj.weight": (h, 2 * h)} | {
+            p + name + ".weight": (h,) for name in ("enorm", "hnorm", "shared_head.norm")}
+        if own_head:
+            out |= {p + "embed_tokens.weight": (c["vocab_size"], h), p + "shared_head.head.weight": (c["vocab_size"], h)}
+    out |= {layer + name + ".weight": (h,) for name in ("input_layernorm", "post_attention_layernorm")}
+    out |= ffn_shapes(c, layer, n)
+    return out | (latent_shapes(c, layer, n) if "kv_lora_rank" in c else attention_shapes(c, layer))
+
+
 def shapes(c):
     h = c["hidden_size"]
     out = {"model.embed_tokens.weight": (c["vocab_size"], h), "model.norm.weight": (h,)}
@@ -207,6 +225,8 @@ def shapes(c):
             out |= delta_shapes(c, p)
         else:
             out |= latent_shapes(c, p, i) if "kv_lora_rank" in c else attention_shapes(c, p)
+    if c.get("num_nextn_predict_layers") or c.get("mtp_num_hidden_layers"):
+        out |= mtp_shapes(c, own_head=not c["tie_word_embeddings"])
     return out
 
 
