@@ -96,8 +96,9 @@ void BpeModel::find_joined_letters() {
     return std::pair(rule.left, rule.right);
   };
   std::ranges::sort(joined, {}, pair);
-  const auto repeats = std::ranges::unique(joined, {}, pair);
-  joined.erase(repeats.begin(), repeats.end());
+  // Not std::ranges::unique: clang 14 cannot compile this library's.
+  const auto same = [&](const auto& a, const auto& b) { return pair(a) == pair(b); };
+  joined.erase(std::unique(joined.begin(), joined.end(), same), joined.end());
   joined_letters_.emplace(joined);
 }
 
