@@ -162,7 +162,8 @@ TEST(Forms, PrefixesOfMultimodalCheckpoints) {
                       {"tie_word_embeddings", l.config["tie_word_embeddings"]},
                       {"text_config", l.config}};
       const Recipe recipe = expect_reads_all(
-          with_config(wrapper), renamed(l.saved, [&](const std::string& tensor) {
+          with_config(wrapper),
+          renamed(l.saved, [prefix = prefix, head = head](const std::string& tensor) {
             if (tensor.starts_with("lm_head.")) return replaced(tensor, "lm_head.", head);
             if (tensor.starts_with("model.")) return replaced(tensor, "model.", prefix);
             return tensor;

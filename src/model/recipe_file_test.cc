@@ -347,7 +347,8 @@ TEST(RecipeOver, PartsAreLaidOver) {
   wanted.head.reset();
   std::get<AttentionRecipe>(wanted.layers[0].mixer).window = 8;
   std::get<ExpertsRecipe>(wanted.layers[1].ffn).routing.n_used = 2;
-  for (size_t i : {1, 3}) wanted.layers[i].post_ffn_norm = wanted.final_norm;
+  for (const size_t i : {size_t(1), size_t(3)})
+    wanted.layers[i].post_ffn_norm = wanted.final_norm;
   const Recipe found = over(derived, R"({
     "ropes": [{}, {"attention_factor": 1.25}], "logit_softcap": null, "head": null,
     "layers": {
