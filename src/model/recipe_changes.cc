@@ -59,7 +59,7 @@ std::vector<ChangeOfLayers> grouped(std::vector<Change> changes) {
   for (Change& change : changes) {
     const size_t close = change.field.find(']');
     if (!change.field.starts_with(kLayers)) {
-      out.push_back({std::move(change), {}});
+      out.emplace_back(std::move(change), std::vector<int>());
       continue;
     }
     const int layer =
@@ -71,7 +71,7 @@ std::vector<ChangeOfLayers> grouped(std::vector<Change> changes) {
              equal(group.first.now, change.now);
     });
     if (same == out.end())
-      out.push_back({std::move(change), {layer}});
+      out.emplace_back(std::move(change), std::vector<int>{layer});
     else
       same->second.push_back(layer);
   }
