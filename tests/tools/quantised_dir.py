@@ -92,10 +92,9 @@ def fp8(path, w, config, rng):
     np.maximum.at(grid, (row, col), np.abs(w))
     scale = np.maximum(grid / np.float32(448), np.float32(1e-9))
     values = np.where(np.isin(np.arange(256) & 127, 127), np.inf, sq.E4M3)  # NaN is never near
-    order = np.argsort(values[:254])
     ascending = np.unique(values[np.isfinite(values)])
     nearest = ascending[np.abs(w / scale[row, col] - ascending[:, None, None]).argmin(axis=0)]
-    code_of = {float(values[i]): i for i in order[::-1]}
+    code_of = {float(values[i]): i for i in range(255, -1, -1) if np.isfinite(values[i])}
     codes = np.vectorize(lambda v: code_of[float(v)], otypes=[np.uint8])(nearest)
     name = ".weight_scale_inv" if "weight_block_size" in config else ".weight_scale"
     stored = {path + ".weight": Typed("F8_E4M3", codes), path + name: scale}
