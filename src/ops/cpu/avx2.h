@@ -39,6 +39,7 @@ inline __m256i broadcast4(const int8_t* p) {
 
 // The rows of the table that each file holds.
 void add_avx2_matmul(Kernels& table);
+void add_avx2_few_rows(Kernels& table);
 void add_avx2_unpack(Kernels& table);
 void add_avx2_rows(Kernels& table);
 void add_avx2_activations(Kernels& table);

@@ -8,6 +8,7 @@ const Kernels& avx2_kernels() {
     Kernels t = scalar_kernels();
     t.isa = "avx2";
     add_avx2_matmul(t);
+    add_avx2_few_rows(t);
     add_avx2_unpack(t);
     add_avx2_rows(t);
     add_avx2_activations(t);

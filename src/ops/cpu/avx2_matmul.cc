@@ -6,8 +6,6 @@
 namespace ingot::cpu {
 namespace {
 
-constexpr int kChunks = kGroupCols / 4;  // of 4 columns
-
 // ---- activations --------------------------------------------------------------------
 
 // Bits of the largest magnitude; 0x7f800000 and more when a value is not finite.
@@ -66,118 +64,179 @@ void quantise(const float* x, int n_groups, ActGroup* out, size_t out_stride) {
 }
 
 // ---- integer dot products -----------------------------------------------------------
+// Unpacked tiles meet a block of tokens: each code and each activation that is loaded
+// serves `tokens` or `tiles` products.
 
-// Largest unsigned code of a range, and how many products of code pairs fit an int16:
-// 2 * 127 * code * n <= 32767.
-template <CodeRange range>
-constexpr int kSumsInInt16 = range == CodeRange::u4   ? 8
-                             : range == CodeRange::u5 ? 4
-                                                      : 2;
+template <int tiles, int tokens>
+using Sums = __m256i[tiles][tokens];
 
-// Codes of one group in registers.
-struct Codes {
-  __m256i w[kChunks];
-  __m256i magnitude[kChunks];  // s8 only
+inline __m256i code(const TileGroup* w, int tile, int chunk) {
+  return load_bytes(w[tile * kChunkGroups].code[chunk]);
+}
+
+inline __m256i widened(__m256i pairs) {
+  return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+
+// Whole sums over chunks [first, first + n).  u4: 8 sums of pairs, 2 * 127 * 15 each, fit
+// an int16; u5 and u6: two; signed codes: one, |w| * (sign of w) y.
+template <CodeRange range, int first, int n, int tiles, int tokens>
+inline void sum_chunks(const TileGroup* w, const ActGroup* y, Sums<tiles, tokens>& sums) {
+  if constexpr (range == CodeRange::u4) {
+    for (int c = first; c < first + n; ++c) {
+      __m256i codes[tiles];
+      for (int i = 0; i < tiles; ++i) codes[i] = code(w, i, c);
+      for (int t = 0; t < tokens; ++t) {
+        const __m256i four = broadcast4(y[t].code + 4 * c);
+        for (int i = 0; i < tiles; ++i) {
+          const __m256i pairs = _mm256_maddubs_epi16(codes[i], four);
+          sums[i][t] = c == first ? pairs : _mm256_add_epi16(sums[i][t], pairs);
+        }
+      }
+    }
+    for (int i = 0; i < tiles; ++i)
+      for (int t = 0; t < tokens; ++t) sums[i][t] = widened(sums[i][t]);
+  } else if constexpr (range == CodeRange::s8) {
+    for (int c = first; c < first + n; ++c) {
+      __m256i codes[tiles], magnitudes[tiles];
+      for (int i = 0; i < tiles; ++i) {
+        codes[i] = code(w, i, c);
+        magnitudes[i] = _mm256_abs_epi8(codes[i]);
+      }
+      for (int t = 0; t < tokens; ++t) {
+        const __m256i four = broadcast4(y[t].code + 4 * c);
+        for (int i = 0; i < tiles; ++i) {
+          const __m256i wide = widened(
+              _mm256_maddubs_epi16(magnitudes[i], _mm256_sign_epi8(four, codes[i])));
+          sums[i][t] = c == first ? wide : _mm256_add_epi32(sums[i][t], wide);
+        }
+      }
+    }
+  } else {
+    for (int c = first; c < first + n; c += 2) {
+      __m256i codes[tiles][2];
+      for (int i = 0; i < tiles; ++i) {
+        codes[i][0] = code(w, i, c);
+        codes[i][1] = code(w, i, c + 1);
+      }
+      for (int t = 0; t < tokens; ++t) {
+        const __m256i a = broadcast4(y[t].code + 4 * c);
+        const __m256i b = broadcast4(y[t].code + 4 * (c + 1));
+        for (int i = 0; i < tiles; ++i) {
+          const __m256i wide =
+              widened(_mm256_add_epi16(_mm256_maddubs_epi16(codes[i][0], a),
+                                       _mm256_maddubs_epi16(codes[i][1], b)));
+          sums[i][t] = c == first ? wide : _mm256_add_epi32(sums[i][t], wide);
+        }
+      }
+    }
+  }
+}
+
+// What a kernel is compiled for.
+template <CodeRange range_of, bool halves_of, bool zeros_of, bool offsets_of>
+struct Format {
+  static constexpr CodeRange range = range_of;
+  static constexpr bool halves = halves_of;
+  static constexpr bool zeros = zeros_of;
+  static constexpr bool offsets = offsets_of;
 };
 
-template <CodeRange range>
-inline __m256i product(const Codes& codes, int chunk, const int8_t* y) {
-  const __m256i four = broadcast4(y + 4 * chunk);
-  if constexpr (range == CodeRange::s8)  // |w| * (sign of w) y: at most 2 * 128 * 127
-    return _mm256_maddubs_epi16(codes.magnitude[chunk],
-                                _mm256_sign_epi8(four, codes.w[chunk]));
-  else
-    return _mm256_maddubs_epi16(codes.w[chunk], four);
-}
-
-// Sum over chunks [first, first + n) for 8 rows, as int32.
-template <CodeRange range, int first, int n>
-inline __m256i sum_chunks(const Codes& codes, const int8_t* y) {
-  constexpr int kMost = range == CodeRange::s8 ? 1 : kSumsInInt16<range>;
-  constexpr int kRun = kMost < n ? kMost : n;
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i total = _mm256_setzero_si256();
-  for (int c = first; c < first + n; c += kRun) {
-    __m256i run = product<range>(codes, c, y);
-    for (int i = 1; i < kRun; ++i)
-      run = _mm256_add_epi16(run, product<range>(codes, c + i, y));
-    const __m256i wide = _mm256_madd_epi16(run, ones);
-    total = c == first ? wide : _mm256_add_epi32(total, wide);
-  }
-  return total;
-}
-
 // acc += scale * y.scale * (sum + zero * y_sum) (+ offset * scaled y_sum)
-template <bool offsets>
-inline __m256 add_scaled(__m256 acc, __m256i sum, const float* scale, const float* offset,
-                         float zero, float y_scale, float y_sum, float y_scaled_sum) {
-  const __m256 whole = _mm256_fmadd_ps(_mm256_set1_ps(zero), _mm256_set1_ps(y_sum),
-                                       _mm256_cvtepi32_ps(sum));
-  const __m256 factor = _mm256_mul_ps(_mm256_load_ps(scale), _mm256_set1_ps(y_scale));
-  acc = _mm256_fmadd_ps(factor, whole, acc);
-  if constexpr (offsets)
-    acc = _mm256_fmadd_ps(_mm256_load_ps(offset), _mm256_set1_ps(y_scaled_sum), acc);
-  return acc;
+template <typename F>
+inline void add_scaled(float* acc, __m256i sum, __m256 scale, const float* offset,
+                       float zero, float y_scale, float y_sum, float y_scaled_sum) {
+  __m256 whole = _mm256_cvtepi32_ps(sum);
+  if constexpr (F::zeros)
+    whole = _mm256_fmadd_ps(_mm256_set1_ps(zero), _mm256_set1_ps(y_sum), whole);
+  __m256 total = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(y_scale)), whole,
+                                 _mm256_loadu_ps(acc));
+  if constexpr (F::offsets)
+    total = _mm256_fmadd_ps(_mm256_load_ps(offset), _mm256_set1_ps(y_scaled_sum), total);
+  _mm256_storeu_ps(acc, total);
 }
 
-template <CodeRange range, bool halves, bool offsets>
-void dot_groups(const TileGroup* w, float zero, int n_groups, const ActGroup* acts,
-                size_t act_stride, int n_tokens, float* acc) {
+// One group of `tiles` tiles meets `tokens` tokens.
+template <typename F, int tiles, int tokens>
+inline void dot_block(const TileGroup* w, float zero, const ActGroup* y, float* acc,
+                      size_t acc_stride) {
+  constexpr int kChunks = kGroupCols / 4;
+  for (int h = 0; h < (F::halves ? 2 : 1); ++h) {
+    Sums<tiles, tokens> sums;
+    if constexpr (!F::halves)
+      sum_chunks<F::range, 0, kChunks, tiles, tokens>(w, y, sums);
+    else if (h == 0)
+      sum_chunks<F::range, 0, kChunks / 2, tiles, tokens>(w, y, sums);
+    else
+      sum_chunks<F::range, kChunks / 2, kChunks / 2, tiles, tokens>(w, y, sums);
+    for (int i = 0; i < tiles; ++i) {
+      const TileGroup& group = w[i * kChunkGroups];
+      const __m256 scale = _mm256_load_ps(group.scale[h]);
+      for (int t = 0; t < tokens; ++t)
+        add_scaled<F>(acc + size_t(i) * acc_stride + t * kTileRows, sums[i][t], scale,
+                      group.offset[h], zero, y[t].scale,
+                      F::halves ? y[t].sum[h] : y[t].sum_both,
+                      F::halves ? y[t].scaled_sum[h] : y[t].scaled_sum_both);
+    }
+  }
+}
+
+constexpr int kTilesTogether = 2;
+constexpr int kTokensTogether = 4;
+
+template <typename F>
+void dot_groups(const TileGroup* w, int n_tiles, float zero, int n_groups,
+                const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
+  const size_t acc_stride = size_t(n_tokens) * kTileRows;
   for (int g = 0; g < n_groups; ++g) {
-    const TileGroup& group = w[g];
-    Codes codes;
-    for (int c = 0; c < kChunks; ++c) {
-      codes.w[c] = load_bytes(group.code[c]);
-      if constexpr (range == CodeRange::s8)
-        codes.magnitude[c] = _mm256_abs_epi8(codes.w[c]);
-    }
     const ActGroup* y = acts + size_t(g) * act_stride;
-    for (int t = 0; t < n_tokens; ++t, ++y) {
-      __m256 sum = _mm256_loadu_ps(acc + t * kTileRows);
-      if constexpr (halves) {
-        const __m256i low = sum_chunks<range, 0, kChunks / 2>(codes, y->code);
-        const __m256i high = sum_chunks<range, kChunks / 2, kChunks / 2>(codes, y->code);
-        sum = add_scaled<offsets>(sum, low, group.scale[0], group.offset[0], zero,
-                                  y->scale, y->sum[0], y->scaled_sum[0]);
-        sum = add_scaled<offsets>(sum, high, group.scale[1], group.offset[1], zero,
-                                  y->scale, y->sum[1], y->scaled_sum[1]);
-      } else {
-        const __m256i all = sum_chunks<range, 0, kChunks>(codes, y->code);
-        sum = add_scaled<offsets>(sum, all, group.scale[0], group.offset[0], zero,
-                                  y->scale, y->sum_both, y->scaled_sum_both);
-      }
-      _mm256_storeu_ps(acc + t * kTileRows, sum);
-    }
+    int t = 0;
+    for (; t + kTokensTogether <= n_tokens; t += kTokensTogether)
+      if (n_tiles == kTilesTogether)
+        dot_block<F, kTilesTogether, kTokensTogether>(w + g, zero, y + t,
+                                                      acc + t * kTileRows, acc_stride);
+      else
+        dot_block<F, 1, kTokensTogether>(w + g, zero, y + t, acc + t * kTileRows, 0);
+    for (; t < n_tokens; ++t)
+      if (n_tiles == kTilesTogether)
+        dot_block<F, kTilesTogether, 1>(w + g, zero, y + t, acc + t * kTileRows,
+                                        acc_stride);
+      else
+        dot_block<F, 1, 1>(w + g, zero, y + t, acc + t * kTileRows, 0);
   }
 }
 
+using DotGroups = void (*)(const TileGroup*, int, float, int, const ActGroup*, size_t,
+                           int, float*);
+template <CodeRange range, bool halves>
+DotGroups choose_dot(const TileFormat& f) {
+  if (f.zero != 0)
+    return f.offsets ? dot_groups<Format<range, halves, true, true>>
+                     : dot_groups<Format<range, halves, true, false>>;
+  return f.offsets ? dot_groups<Format<range, halves, false, true>>
+                   : dot_groups<Format<range, halves, false, false>>;
+}
 template <CodeRange range>
-void dot_range(const TileGroup* w, const TileFormat& f, int n_groups,
-               const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
-  const auto run =
-      f.halves
-          ? (f.offsets ? dot_groups<range, true, true> : dot_groups<range, true, false>)
-          : (f.offsets ? dot_groups<range, false, true>
-                       : dot_groups<range, false, false>);
-  run(w, float(f.zero), n_groups, acts, act_stride, n_tokens, acc);
+DotGroups choose_dot(const TileFormat& f) {
+  return f.halves ? choose_dot<range, true>(f) : choose_dot<range, false>(f);
+}
+DotGroups choose_dot(const TileFormat& f) {
+  switch (f.range) {
+    case CodeRange::s8:
+      return choose_dot<CodeRange::s8>(f);
+    case CodeRange::u4:
+      return choose_dot<CodeRange::u4>(f);
+    case CodeRange::u5:
+    case CodeRange::u6:
+      return choose_dot<CodeRange::u6>(f);
+  }
+  __builtin_unreachable();
 }
 
-void dot_int8(const TileGroup* w, const TileFormat& format, int n_groups,
+void dot_int8(const TileGroup* w, int n_tiles, const TileFormat& format, int n_groups,
               const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
-  switch (format.range) {
-    case CodeRange::s8:
-      return dot_range<CodeRange::s8>(w, format, n_groups, acts, act_stride, n_tokens,
-                                      acc);
-    case CodeRange::u4:
-      return dot_range<CodeRange::u4>(w, format, n_groups, acts, act_stride, n_tokens,
-                                      acc);
-    case CodeRange::u5:
-      return dot_range<CodeRange::u5>(w, format, n_groups, acts, act_stride, n_tokens,
-                                      acc);
-    case CodeRange::u6:
-      return dot_range<CodeRange::u6>(w, format, n_groups, acts, act_stride, n_tokens,
-                                      acc);
-  }
+  choose_dot(format)(w, n_tiles, float(format.zero), n_groups, acts, act_stride, n_tokens,
+                     acc);
 }
 
 // ---- float dot products -------------------------------------------------------------
@@ -195,6 +254,7 @@ inline __m256 column(__m256i chunk, bool is_signed) {
 void tile_to_f32(const TileGroup* w, const TileFormat& f, int n_groups, float* out) {
   const __m256 zero = _mm256_set1_ps(float(f.zero));
   const bool is_signed = f.range == CodeRange::s8;
+  constexpr int kChunks = kGroupCols / 4;
   for (int i = 0; i < n_groups * kChunks; ++i) {
     const TileGroup& group = w[i / kChunks];
     const int chunk = i % kChunks;
@@ -211,54 +271,76 @@ void tile_to_f32(const TileGroup* w, const TileFormat& f, int n_groups, float* o
   }
 }
 
-// n columns (at most 32) meet `tokens` tokens.  Even and odd columns are summed apart, so
-// that two multiply-adds a token are in flight; both sums start anew in every group,
-// which keeps the rounding error that of short sums.
-template <int tokens>
-inline void dot_columns(const float* w, int n, const float* x, size_t x_stride,
-                        float* acc) {
-  __m256 even[tokens], odd[tokens];
-  for (int t = 0; t < tokens; ++t) even[t] = odd[t] = _mm256_setzero_ps();
+// n columns (at most 32) of `tiles` tiles meet `tokens` tokens.  Even and odd columns are
+// summed apart, so that two multiply-adds a token are in flight; both sums start anew in
+// every group, which keeps the rounding error that of short sums.
+// Sum i is of tile i % tiles and token i / tiles.
+template <int tiles, int tokens>
+inline void add_column(const float* w, size_t w_stride, const float* x, size_t x_stride,
+                       __m256* sums) {
+  __m256 column[tiles];
+#pragma GCC unroll 2
+  for (int i = 0; i < tiles; ++i) column[i] = _mm256_loadu_ps(w + size_t(i) * w_stride);
+#pragma GCC unroll 8
+  for (int i = 0; i < tiles * tokens; ++i)
+    sums[i] =
+        _mm256_fmadd_ps(column[i % tiles],
+                        _mm256_broadcast_ss(x + size_t(i / tiles) * x_stride), sums[i]);
+  asm volatile("" ::: "memory");  // one column's loads at a time: registers are few
+}
+
+template <int tiles, int tokens>
+inline void dot_columns(const float* w, size_t w_stride, int n, const float* x,
+                        size_t x_stride, float* acc, size_t acc_stride) {
+  __m256 even[tiles * tokens], odd[tiles * tokens];
+#pragma GCC unroll 8
+  for (int i = 0; i < tiles * tokens; ++i) even[i] = odd[i] = _mm256_setzero_ps();
   int c = 0;
   for (; c + 2 <= n; c += 2) {
-    const __m256 w0 = _mm256_loadu_ps(w + c * kTileRows);
-    const __m256 w1 = _mm256_loadu_ps(w + (c + 1) * kTileRows);
-    for (int t = 0; t < tokens; ++t) {
-      const float* row = x + size_t(t) * x_stride + c;
-      even[t] = _mm256_fmadd_ps(w0, _mm256_broadcast_ss(row), even[t]);
-      odd[t] = _mm256_fmadd_ps(w1, _mm256_broadcast_ss(row + 1), odd[t]);
-    }
+    add_column<tiles, tokens>(w + c * kTileRows, w_stride, x + c, x_stride, even);
+    add_column<tiles, tokens>(w + (c + 1) * kTileRows, w_stride, x + c + 1, x_stride,
+                              odd);
   }
   if (c < n)
-    for (int t = 0; t < tokens; ++t)
-      even[t] =
-          _mm256_fmadd_ps(_mm256_loadu_ps(w + c * kTileRows),
-                          _mm256_broadcast_ss(x + size_t(t) * x_stride + c), even[t]);
-  for (int t = 0; t < tokens; ++t) {
-    float* sum = acc + t * kTileRows;
+    add_column<tiles, tokens>(w + c * kTileRows, w_stride, x + c, x_stride, even);
+#pragma GCC unroll 8
+  for (int i = 0; i < tiles * tokens; ++i) {
+    float* sum = acc + size_t(i % tiles) * acc_stride + i / tiles * kTileRows;
     _mm256_storeu_ps(sum,
-                     _mm256_add_ps(_mm256_loadu_ps(sum), _mm256_add_ps(even[t], odd[t])));
+                     _mm256_add_ps(_mm256_loadu_ps(sum), _mm256_add_ps(even[i], odd[i])));
   }
 }
 
-// All columns meet 4 tokens, then the next 4: the weights stay in the first-level cache.
-template <int tokens>
-void dot_tokens(const float* w, int n_cols, const float* x, size_t x_stride, float* acc) {
+// All columns meet a few tokens, then the next few: the weights stay in the first-level
+// cache.
+template <int tiles, int tokens>
+void dot_tokens(const float* w, size_t w_stride, int n_cols, const float* x,
+                size_t x_stride, float* acc, size_t acc_stride) {
   for (int c = 0; c < n_cols; c += kGroupCols)
-    dot_columns<tokens>(w + c * kTileRows,
-                        n_cols - c < kGroupCols ? n_cols - c : kGroupCols, x + c,
-                        x_stride, acc);
+    dot_columns<tiles, tokens>(w + c * kTileRows, w_stride,
+                               n_cols - c < kGroupCols ? n_cols - c : kGroupCols, x + c,
+                               x_stride, acc, acc_stride);
 }
 
-void dot_f32(const float* w, int n_cols, const float* x, size_t x_stride, int n_tokens,
-             float* acc) {
-  constexpr int kTokens = 4;
+template <int tiles, int tokens>
+void dot_tiles(const float* w, size_t w_stride, int n_cols, const float* x,
+               size_t x_stride, int n_tokens, float* acc) {
+  const size_t acc_stride = size_t(n_tokens) * kTileRows;
   int t = 0;
-  for (; t + kTokens <= n_tokens; t += kTokens)
-    dot_tokens<kTokens>(w, n_cols, x + size_t(t) * x_stride, x_stride,
-                        acc + t * kTileRows);
+  for (; t + tokens <= n_tokens; t += tokens)
+    dot_tokens<tiles, tokens>(w, w_stride, n_cols, x + size_t(t) * x_stride, x_stride,
+                              acc + t * kTileRows, acc_stride);
   for (; t < n_tokens; ++t)
-    dot_tokens<1>(w, n_cols, x + size_t(t) * x_stride, x_stride, acc + t * kTileRows);
+    dot_tokens<tiles, 1>(w, w_stride, n_cols, x + size_t(t) * x_stride, x_stride,
+                         acc + t * kTileRows, acc_stride);
+}
+
+void dot_f32(const float* w, int n_tiles, size_t w_stride, int n_cols, const float* x,
+             size_t x_stride, int n_tokens, float* acc) {
+  if (n_tiles == kTilesTogether)
+    dot_tiles<kTilesTogether, 3>(w, w_stride, n_cols, x, x_stride, n_tokens, acc);
+  else
+    dot_tiles<1, 4>(w, w_stride, n_cols, x, x_stride, n_tokens, acc);
 }
 
 void widen_f16(const uint16_t* source, int n, float* out) {
@@ -284,6 +366,7 @@ void widen_bf16(const uint16_t* source, int n, float* out) {
 
 void add_avx2_matmul(Kernels& table) {
   table.quantise = quantise;
+  table.tiles_together = kTilesTogether;
   table.dot_int8 = dot_int8;
   table.tile_to_f32 = tile_to_f32;
   table.dot_f32 = dot_f32;

@@ -19,25 +19,16 @@ inline size_t passes_of(int n_rows) {
 
 // Scratch of one thread; grows in reserve() alone.
 struct ThreadScratch {
-  std::vector<float> logits;     // [max_width] a sampled row, adjusted
-  std::vector<int> candidates;   // [max_width] tokens that may be chosen
-  Memory attention;              // what one work item of attention or select_keys keeps
-  Memory key_scores;             // [2, max_positions] of select_keys
-  std::vector<TileGroup> tiles;  // one chunk of unpacked weights
-  std::vector<float> values;     // the same as float32
-  std::vector<float> acc;        // [tokens a pass][8]
-  std::vector<double> scores;    // [3, n_experts] of route
-  std::vector<int32_t> ranked;   // [2, n_experts]
-};
-
-// Rows that meet one weight, as float32 and, where a segment wants them, as int8.
-struct MatmulInput {
-  int n_rows = 0;
-  const float* x = nullptr;  // row i is x + i * x_stride
-  size_t x_stride = 0;
-  const ActGroup* acts = nullptr;  // group g of row i is acts[g * act_stride + i]
-  size_t act_stride = 0;
-  const int32_t* out_rows = nullptr;  // row i of the result goes there; null: to row i
+  std::vector<float> logits;    // [max_width] a sampled row, adjusted
+  std::vector<int> candidates;  // [max_width] tokens that may be chosen
+  Memory attention;             // what one work item of attention or select_keys keeps
+  Memory key_scores;            // [2, max_positions] of select_keys
+  std::vector<TileGroup>
+      tiles;                    // a chunk of unpacked weights of kMostTilesTogether tiles
+  std::vector<float> values;    // the same as float32
+  std::vector<float> acc;       // [kMostTilesTogether][tokens a pass][8]
+  std::vector<double> scores;   // [3, n_experts] of route
+  std::vector<int32_t> ranked;  // [2, n_experts]
 };
 
 // An expert that some rows of a step chose.
@@ -127,8 +118,16 @@ class CpuOps : public Ops {
   // Tiles [begin, end) of the weight.
   void matmul_tiles(const PackedWeight& weight, Rows out, const MatmulInput& in,
                     const float* bias, int begin, int end, ThreadScratch& scratch);
-  void matmul_tile(const WeightSegment& segment, int tile, Rows out,
-                   const MatmulInput& in, const float* bias, ThreadScratch& scratch);
+  // acc [n_rows, 8] of one tile, by the kernel for few rows.
+  void few_rows_tile(const WeightSegment& segment, int tile, const MatmulInput& in,
+                     ThreadScratch& scratch);
+  // acc [n_tiles, n_tokens, 8] of rows [first, first + n_tokens).
+  void many_rows_tiles(const WeightSegment& segment, int tile, int n_tiles,
+                       const MatmulInput& in, int first, int n_tokens,
+                       ThreadScratch& scratch);
+  // Tiles [begin, end) of the segment.
+  void matmul_segment(const WeightSegment& segment, int begin, int end, Rows out,
+                      const MatmulInput& in, const float* bias, ThreadScratch& scratch);
   // Whether int8 activations meet the weight, and whether float32 ones do.
   bool wants_int8(const PackedWeight& weight) const;
   bool wants_floats(const PackedWeight& weight) const;

@@ -14,6 +14,7 @@ constexpr int kTileRows = 8;     // weight rows that a kernel computes together
 constexpr int kGroupCols = 32;   // columns that share an activation scale
 constexpr int kChunkCols = 256;  // columns unpacked at once: the largest quant group
 constexpr int kChunkGroups = kChunkCols / kGroupCols;
+constexpr int kMostTilesTogether = 4;
 
 // 32 activations as int8: x[i] is about scale * code[i].  One cache line.  The sums are
 // whole numbers below 2^24: exact as float32.
@@ -54,6 +55,20 @@ struct WeightSegment;  // packed.h
 using UnpackTile = void (*)(const WeightSegment& segment, int tile, int first_group,
                             int n_groups, TileGroup* out);
 
+// Rows that meet one weight, as float32 and, where a segment wants them, as int8.
+struct MatmulInput {
+  int n_rows = 0;
+  const float* x = nullptr;  // row i is x + i * x_stride
+  size_t x_stride = 0;
+  const ActGroup* acts = nullptr;  // group g of row i is acts[g * act_stride + i]
+  size_t act_stride = 0;
+  const int32_t* out_rows = nullptr;  // row i of the result goes there; null: to row i
+};
+
+// acc[i][row] += the products of a whole tile with row i of the input, i < n_rows.
+using FewRows = void (*)(const WeightSegment& segment, int tile, const MatmulInput& in,
+                         float* acc);
+
 // How keys or values of one page and head lie: rows of `dim` elements.
 struct KvRun {
   const std::byte* data = nullptr;
@@ -86,16 +101,23 @@ struct Kernels {
   void (*quantise)(const float* x, int n_groups, ActGroup* out, size_t out_stride);
   // Unpacks segments that have a layout.
   UnpackTile unpack;
-  // acc[t][row] += the products of tokens t with n_groups groups.  acts + t * act_stride
-  // is token t's first group.
-  void (*dot_int8)(const TileGroup* w, const TileFormat& format, int n_groups,
-                   const ActGroup* acts, size_t act_stride, int n_tokens, float* acc);
+  // Many rows, from unpacked tiles, n_tiles side by side: groups of tile i begin at w + i
+  // * kChunkGroups, its sums at acc + i * n_tokens * 8.
+  int tiles_together;  // the largest n_tiles
+  // acc[t][row] += the products of tokens t with n_groups groups.  acts + t + g *
+  // act_stride is token t's group g.
+  void (*dot_int8)(const TileGroup* w, int n_tiles, const TileFormat& format,
+                   int n_groups, const ActGroup* acts, size_t act_stride, int n_tokens,
+                   float* acc);
+  // The kernel that takes few rows straight from the packed tile, or null.
+  FewRows (*few_rows)(const WeightSegment& segment);
   // out[column][row] = exact values of n_groups groups.
   void (*tile_to_f32)(const TileGroup* w, const TileFormat& format, int n_groups,
                       float* out);
-  // acc[t][row] += sum over columns of w[column][row] * x[t][column].
-  void (*dot_f32)(const float* w, int n_cols, const float* x, size_t x_stride,
-                  int n_tokens, float* acc);
+  // acc[t][row] += sum over columns of w[column][row] * x[t][column]; columns of tile i
+  // begin at w + i * w_stride, its sums at acc + i * n_tokens * 8.
+  void (*dot_f32)(const float* w, int n_tiles, size_t w_stride, int n_cols,
+                  const float* x, size_t x_stride, int n_tokens, float* acc);
   // n float16 or bfloat16 values as float32.
   void (*f16_to_f32)(const uint16_t* source, int n, float* out);
   void (*bf16_to_f32)(const uint16_t* source, int n, float* out);

@@ -83,7 +83,8 @@ float dot_group(const TileGroup& w, const TileFormat& f, int row, const ActGroup
   return acc;
 }
 
-void dot_int8(const TileGroup* w, const TileFormat& format, int n_groups,
+// Tables whose tiles_together is 1 are given one tile.
+void dot_int8(const TileGroup* w, int /*n_tiles*/, const TileFormat& format, int n_groups,
               const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
   for (int t = 0; t < n_tokens; ++t)
     for (int r = 0; r < kTileRows; ++r) {
@@ -106,8 +107,10 @@ void tile_to_f32(const TileGroup* w, const TileFormat& f, int n_groups, float* o
   }
 }
 
-void dot_f32(const float* w, int n_cols, const float* x, size_t x_stride, int n_tokens,
-             float* acc) {
+FewRows few_rows(const WeightSegment& /*segment*/) { return nullptr; }
+
+void dot_f32(const float* w, int /*n_tiles*/, size_t /*w_stride*/, int n_cols,
+             const float* x, size_t x_stride, int n_tokens, float* acc) {
   for (int t = 0; t < n_tokens; ++t) {
     const float* row = x + size_t(t) * x_stride;
     for (int c0 = 0; c0 < n_cols; c0 += kGroupCols) {
@@ -314,7 +317,9 @@ const Kernels& scalar_kernels() {
       .isa = "scalar",
       .quantise = quantise,
       .unpack = unpack_layout,
+      .tiles_together = 1,
       .dot_int8 = dot_int8,
+      .few_rows = few_rows,
       .tile_to_f32 = tile_to_f32,
       .dot_f32 = dot_f32,
       .f16_to_f32 = widen_f16,

@@ -104,7 +104,7 @@ double measure_int8_peak(int n_threads) {
                    [&](WorkRange) {
                      float acc[kTokens * kTileRows] = {};
                      for (int i = 0; i < kRepeats; ++i)
-                       kernels.dot_int8(tile.data(), format, kGroups, acts.data(),
+                       kernels.dot_int8(tile.data(), 1, format, kGroups, acts.data(),
                                         kTokens, kTokens, acc);
                    }) /
          1e9;
@@ -120,8 +120,8 @@ double measure_f32_peak(int n_threads) {
                    [&](WorkRange) {
                      float acc[kTokens * kTileRows] = {};
                      for (int i = 0; i < kRepeats; ++i)
-                       kernels.dot_f32(tile.data(), kChunkCols, x.data(), kChunkCols,
-                                       kTokens, acc);
+                       kernels.dot_f32(tile.data(), 1, 0, kChunkCols, x.data(),
+                                       kChunkCols, kTokens, acc);
                    }) /
          1e9;
 }

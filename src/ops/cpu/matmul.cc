@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/for_rows.h"
+#include "ops/cpu/variants.h"
 #include "ops/testing_faults.h"
 
 namespace ingot::cpu {
@@ -14,9 +15,9 @@ void CpuOps::grow_scratch(int max_tokens, int max_width) {
   for (ThreadScratch& s : scratch_) {
     s.logits.resize(std::max(s.logits.size(), size_t(max_width)));
     s.candidates.resize(std::max(s.candidates.size(), size_t(max_width)));
-    s.tiles.resize(kChunkGroups);
-    s.values.resize(size_t(kChunkCols) * kTileRows);
-    s.acc.resize(size_t(kPassTokens) * kTileRows);
+    s.tiles.resize(size_t(kMostTilesTogether) * kChunkGroups);
+    s.values.resize(size_t(kMostTilesTogether) * kChunkCols * kTileRows);
+    s.acc.resize(size_t(kMostTilesTogether) * kPassTokens * kTileRows);
   }
   const size_t groups = size_t(max_width / kGroupCols) * size_t(max_tokens);
   if (groups * sizeof(ActGroup) <= act_memory_.buffer().bytes) return;
@@ -27,11 +28,12 @@ void CpuOps::grow_scratch(int max_tokens, int max_width) {
 namespace {
 
 // Kernels::dot_f32 with the groups in the wrong order, for the fault of that name.
-void dot_backwards(const Kernels& kernels, const float* w, int n_cols, const float* x,
-                   size_t x_stride, int n_tokens, float* acc) {
+void dot_backwards(const Kernels& kernels, const float* w, int n_tiles, size_t w_stride,
+                   int n_cols, const float* x, size_t x_stride, int n_tokens,
+                   float* acc) {
   for (int c = (n_cols - 1) / kGroupCols * kGroupCols; c >= 0; c -= kGroupCols)
-    kernels.dot_f32(w + c * kTileRows, std::min(kGroupCols, n_cols - c), x + c, x_stride,
-                    n_tokens, acc);
+    kernels.dot_f32(w + c * kTileRows, n_tiles, w_stride,
+                    std::min(kGroupCols, n_cols - c), x + c, x_stride, n_tokens, acc);
 }
 
 void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens, Rows out,
@@ -50,40 +52,73 @@ void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens,
 
 }  // namespace
 
-void CpuOps::matmul_tile(const WeightSegment& s, int tile, Rows out,
-                         const MatmulInput& in, const float* bias,
-                         ThreadScratch& scratch) {
+void CpuOps::few_rows_tile(const WeightSegment& s, int tile, const MatmulInput& in,
+                           ThreadScratch& scratch) {
+  std::fill_n(scratch.acc.data(), in.n_rows * kTileRows, 0.0f);
+  s.few_rows(s, tile, in, scratch.acc.data());
+}
+
+void CpuOps::many_rows_tiles(const WeightSegment& s, int tile, int n_tiles,
+                             const MatmulInput& in, int first, int n_tokens,
+                             ThreadScratch& scratch) {
   const bool int8 = s.has_codes() && act_ == ActMode::automatic;
-  for (int t0 = 0; t0 < in.n_rows; t0 += kPassTokens) {
-    const int n_tokens = std::min(kPassTokens, in.n_rows - t0);
-    float* acc = scratch.acc.data();
-    std::fill_n(acc, n_tokens * kTileRows, 0.0f);
-    for (int c0 = 0; c0 < s.n_cols; c0 += kChunkCols) {
-      const int n_cols = std::min(kChunkCols, s.n_cols - c0);
-      const int n_groups = n_cols / kGroupCols;
-      const float* values = scratch.values.data();
-      if (s.has_codes())
-        s.unpack(s, tile, c0 / kGroupCols, n_groups, scratch.tiles.data());
-      if (int8) {
-        kernels_.dot_int8(scratch.tiles.data(), s.format, n_groups,
-                          in.acts + size_t(c0 / kGroupCols) * in.act_stride + t0,
-                          in.act_stride, n_tokens, acc);
-        continue;
-      }
-      if (s.has_codes())
-        kernels_.tile_to_f32(scratch.tiles.data(), s.format, n_groups,
-                             scratch.values.data());
-      else if (s.kind == SegmentKind::f32)
-        values = reinterpret_cast<const float*>(s.tile(tile)) + c0 * kTileRows;
-      else
-        tile_values(kernels_, s, tile, c0, n_cols, scratch.values.data());
-      const float* row = in.x + size_t(t0) * in.x_stride + c0;
-      if (fault("summation_order") && in.n_rows > 1)
-        dot_backwards(kernels_, values, n_cols, row, in.x_stride, n_tokens, acc);
-      else
-        kernels_.dot_f32(values, n_cols, row, in.x_stride, n_tokens, acc);
+  float* acc = scratch.acc.data();
+  std::fill_n(acc, n_tiles * n_tokens * kTileRows, 0.0f);
+  for (int c0 = 0; c0 < s.n_cols; c0 += kChunkCols) {
+    const int n_cols = std::min(kChunkCols, s.n_cols - c0);
+    const int n_groups = n_cols / kGroupCols;
+    const float* values = scratch.values.data();
+    size_t values_stride = size_t(kChunkCols) * kTileRows;
+    if (s.kind == SegmentKind::f32) {
+      values = reinterpret_cast<const float*>(s.tile(tile)) + c0 * kTileRows;
+      values_stride = s.tile_bytes / sizeof(float);
     }
-    store_tile(s, tile, t0, n_tokens, out, in.out_rows, bias, acc);
+    for (int i = 0; i < n_tiles; ++i) {
+      TileGroup* groups = scratch.tiles.data() + i * kChunkGroups;
+      float* unpacked = scratch.values.data() + size_t(i) * values_stride;
+      if (s.has_codes()) s.unpack(s, tile + i, c0 / kGroupCols, n_groups, groups);
+      if (s.has_codes() && !int8)
+        kernels_.tile_to_f32(groups, s.format, n_groups, unpacked);
+      if (!s.has_codes() && s.kind != SegmentKind::f32)
+        tile_values(kernels_, s, tile + i, c0, n_cols, unpacked);
+    }
+    if (int8) {
+      kernels_.dot_int8(scratch.tiles.data(), n_tiles, s.format, n_groups,
+                        in.acts + size_t(c0 / kGroupCols) * in.act_stride + first,
+                        in.act_stride, n_tokens, acc);
+      continue;
+    }
+    const float* row = in.x + size_t(first) * in.x_stride + c0;
+    if (fault("summation_order") && in.n_rows > 1)
+      dot_backwards(kernels_, values, n_tiles, values_stride, n_cols, row, in.x_stride,
+                    n_tokens, acc);
+    else
+      kernels_.dot_f32(values, n_tiles, values_stride, n_cols, row, in.x_stride, n_tokens,
+                       acc);
+  }
+}
+
+void CpuOps::matmul_segment(const WeightSegment& s, int begin, int end, Rows out,
+                            const MatmulInput& in, const float* bias,
+                            ThreadScratch& scratch) {
+  const float* acc = scratch.acc.data();
+  const bool backwards = fault("summation_order") && in.n_rows > 1;
+  if (variant_of(s, in.n_rows, act_) == MatmulVariant::few_rows && !backwards) {
+    for (int tile = begin; tile < end; ++tile) {
+      few_rows_tile(s, tile, in, scratch);
+      store_tile(s, tile, 0, in.n_rows, out, in.out_rows, bias, acc);
+    }
+    return;
+  }
+  for (int tile = begin; tile < end; tile += kernels_.tiles_together) {
+    const int n_tiles = std::min(kernels_.tiles_together, end - tile);
+    for (int t0 = 0; t0 < in.n_rows; t0 += kPassTokens) {
+      const int n_tokens = std::min(kPassTokens, in.n_rows - t0);
+      many_rows_tiles(s, tile, n_tiles, in, t0, n_tokens, scratch);
+      for (int i = 0; i < n_tiles; ++i)
+        store_tile(s, tile + i, t0, n_tokens, out, in.out_rows, bias,
+                   acc + i * n_tokens * kTileRows);
+    }
   }
 }
 
@@ -91,9 +126,8 @@ void CpuOps::matmul_tiles(const PackedWeight& weight, Rows out, const MatmulInpu
                           const float* bias, int begin, int end, ThreadScratch& scratch) {
   int first = 0;  // tile of the segment's first
   for (const WeightSegment& s : weight.segments) {
-    const int last = std::min(end - first, s.n_tiles);
-    for (int tile = std::max(begin - first, 0); tile < last; ++tile)
-      matmul_tile(s, tile, out, in, bias, scratch);
+    matmul_segment(s, std::max(begin - first, 0), std::min(end - first, s.n_tiles), out,
+                   in, bias, scratch);
     first += s.n_tiles;
   }
 }

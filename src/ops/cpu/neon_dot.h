@@ -52,7 +52,7 @@ inline void add_half(const TileGroup& w, const TileFormat& f, int h, const RowSu
 }
 
 template <typename Dot>
-void dot_int8_by(const TileGroup* w, const TileFormat& f, int n_groups,
+void dot_int8_by(const TileGroup* w, int /*n_tiles*/, const TileFormat& f, int n_groups,
                  const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
   for (int g = 0; g < n_groups; ++g)
     for (int t = 0; t < n_tokens; ++t) {

@@ -91,8 +91,8 @@ void dot_tokens(const float* w, int n_cols, const float* x, size_t x_stride, flo
                         x_stride, acc);
 }
 
-void dot_f32(const float* w, int n_cols, const float* x, size_t x_stride, int n_tokens,
-             float* acc) {
+void dot_f32(const float* w, int /*n_tiles*/, size_t /*w_stride*/, int n_cols,
+             const float* x, size_t x_stride, int n_tokens, float* acc) {
   constexpr int kTokens = 4;
   int t = 0;
   for (; t + kTokens <= n_tokens; t += kTokens)

@@ -225,6 +225,7 @@ WeightSegment pack_segment(const Kernels& kernels, const WeightRows& part,
   s.n_rows = part.n_rows;
   s.n_cols = part.n_cols;
   pack_rows(s, prepare(s, kernels, part), pool);
+  s.few_rows = kernels.few_rows(s);
   return s;
 }
 

@@ -36,6 +36,7 @@ struct WeightSegment {
   TileLayout layout;            // kind tiles
   TileFormat format;            // of what unpack gives
   UnpackTile unpack = nullptr;  // kinds tiles and stored: those that meet int8
+  FewRows few_rows = nullptr;   // the kernel for few rows, where there is one
   CodedLayout coded;            // kind coded
   std::unique_ptr<std::byte[]> owned;
   std::byte* data = nullptr;  // aligned to 64
