@@ -75,7 +75,7 @@ SETUPS = {
     "eval of nothing": (["eval"], USAGE, "subcommand"),
     "serve": (["serve", "@good"], USAGE, "not built yet"),
     "convert": (["convert", "a", "b"], USAGE, "not built yet"),
-    "eval kl": (["eval", "kl", "@good"], USAGE, "not built yet"),
+    "eval kl of no text": (["eval", "kl", "@good"], USAGE, "--text"),
     # the model
     "missing file": (["run", "@nowhere/x.gguf", "hi"], None, "nowhere"),
     "no such name": (["run", "nosuchmodel", "hi"], None, "nosuchmodel"),

@@ -29,8 +29,7 @@ struct EvalFlags {
   std::string text_file;
 };
 
-constexpr int kDrafts = 3;      // chained after the last row, with --mtp
-constexpr int kLogitRows = 64;  // rows of logits at once: bounds the memory
+constexpr int kDrafts = 3;  // chained after the last row, with --mtp
 
 std::vector<std::vector<int>> read_prompts(const std::string& file) {
   const json document = json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
@@ -160,23 +159,16 @@ int eval_logits(const EvalFlags& flags) {
 
 int eval_ppl(const EvalFlags& flags) {
   MachineFlags machine = flags.machine;
-  const int window = machine.context == 0 ? 512 : machine.context;
-  if (window < 4) fail_usage("flag --ctx is {}, wanted at least 4 tokens", window);
-  machine.context = window;
-  const std::string text = read_file(flags.text_file);
+  machine.context = window_of(machine);
+  const std::string file = read_file(flags.text_file);
   const std::unique_ptr<LoadedModel> model = load_everything(machine);
-  if (!model->text.tokenizer) fail("{}: has no tokenizer, wanted one", machine.model);
-  const Tokenizer& tokenizer = *model->text.tokenizer;
-  const std::vector<int> tokens =
-      tokenizer.encode(text, {.add_special = true, .parse_special = false});
-  Engine engine(*model->model, {.context = window,
+  const ScoredText text = scored_text(file, *model, machine.model);
+  Engine engine(*model->model, {.context = machine.context,
                                 .chunk = machine.chunk,
                                 .kv_type = kv_type(machine),
                                 .max_logit_rows = kLogitRows});
-  engine.check_tokens(tokens);
-  const std::optional<int> bos =
-      tokenizer.adds_bos() ? tokenizer.bos_id() : std::optional<int>();
-  const Perplexity result = perplexity(engine, tokens, window, bos);
+  engine.check_tokens(text.tokens);
+  const Perplexity result = perplexity(engine, text.tokens, machine.context, text.bos);
   const json out = {{"perplexity", result.perplexity},
                     {"nll", result.nll},
                     {"n_tokens", result.n_tokens}};
@@ -186,9 +178,23 @@ int eval_ppl(const EvalFlags& flags) {
 
 }  // namespace
 
+int window_of(const MachineFlags& flags) {
+  const int window = flags.context == 0 ? 512 : flags.context;
+  if (window < 4) fail_usage("flag --ctx is {}, wanted at least 4 tokens", window);
+  return window;
+}
+
+ScoredText scored_text(const std::string& text, const LoadedModel& model,
+                       const std::string& model_name) {
+  if (!model.text.tokenizer) fail("{}: has no tokenizer, wanted one", model_name);
+  const Tokenizer& tokenizer = *model.text.tokenizer;
+  return {tokenizer.encode(text, {.add_special = true, .parse_special = false}),
+          tokenizer.adds_bos() ? tokenizer.bos_id() : std::optional<int>()};
+}
+
 void add_eval(CLI::App& app, Action& action) {
-  CLI::App* eval =
-      app.add_subcommand("eval", "logits of given tokens; perplexity of a text");
+  CLI::App* eval = app.add_subcommand(
+      "eval", "logits of given tokens; perplexity of a text; divergence of two models");
   eval->require_subcommand(1);
   static EvalFlags flags;  // one command line a process
 
@@ -210,11 +216,7 @@ void add_eval(CLI::App& app, Action& action) {
   ppl->add_option("--text", flags.text_file, "text file")->required();
   ppl->callback([&action] { action = [] { return eval_ppl(flags); }; });
 
-  CLI::App* kl = eval->add_subcommand("kl", "")->group("");
-  kl->allow_extras();
-  kl->callback([&action] {
-    action = []() -> int { fail_usage("command eval kl: not built yet"); };
-  });
+  add_eval_kl(*eval, action);
 }
 
 }  // namespace ingot

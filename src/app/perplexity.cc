@@ -5,9 +5,7 @@
 #include "base/progress.h"
 
 namespace ingot {
-namespace {
 
-// -log softmax(logits)[target], in float64.
 double negative_log_likelihood(std::span<const float> logits, int target) {
   float top = logits[0];
   for (const float z : logits) top = std::max(top, z);
@@ -16,14 +14,17 @@ double negative_log_likelihood(std::span<const float> logits, int target) {
   return std::log(sum) + double(top) - double(logits[size_t(target)]);
 }
 
-}  // namespace
-
-Perplexity perplexity(Engine& engine, std::span<const int> tokens, int window,
-                      std::optional<int> bos) {
+int count_windows(std::span<const int> tokens, int window) {
   const int n_windows = int(tokens.size()) / window;
   if (n_windows == 0)
     fail("the text is {} tokens, wanted at least one window of {} (-c)", tokens.size(),
          window);
+  return n_windows;
+}
+
+Perplexity perplexity(Engine& engine, std::span<const int> tokens, int window,
+                      std::optional<int> bos) {
+  const int n_windows = count_windows(tokens, window);
   Perplexity out;
   double total = 0;
   Progress bar("scoring", uint64_t(n_windows), ProgressUnit::items);
