@@ -5,6 +5,7 @@ import json
 import pytest
 
 from reference import fixtures, tensors
+from tests.tools import to_gguf
 
 ROW = {"test", "tokens_per_s", "spread", "bytes_per_token", "gb_per_s", "fraction"}
 F32 = ("--act", "f32", "--kv-type", "f32")
@@ -33,7 +34,7 @@ def test_rows(run_ingot, llama):
     found = json.loads(done.stdout)
     assert [row["test"] for row in found["rows"]] == [
         "pp65", "pp7", "tg3", "tg9", "pp65@d70", "pp7@d70", "tg3@d70", "tg9@d70"]
-    assert set(found) == {"machine", "build", "model", "rows"}
+    assert set(found) == {"machine", "build", "model", "rows", "memory"}
     for row in found["rows"]:
         assert set(row) == ROW
         assert row["tokens_per_s"] > 0 and row["spread"] >= 0 and row["fraction"] > 0
@@ -67,6 +68,72 @@ def test_table_and_verify(run_ingot, llama):
     done = bench(run_ingot, llama, "-p", 0, "-n", 0, "--verify", 4, "--json")
     verify = json.loads(done.stdout)["verify"]
     assert [v["rows"] for v in verify] == [1, 2, 3, 4] and verify[0]["relative"] == 1.0
+
+
+def test_time_to_first_token(run_ingot, llama):
+    """Where no flag says what to time; what the context is too short for is said, not timed."""
+    context = json.loads((llama / "config.json").read_text())["max_position_embeddings"]
+    assert 128 <= context < 2048
+    done = run_ingot("bench", llama, "-t", 1, "-r", 2, "--json")
+    assert done.returncode == 0, done.stderr
+    one, some, many = json.loads(done.stdout)["ttft"]
+    assert [one["test"], some["test"], many["test"]] == ["ttft1", "ttft128", "ttft2048"]
+    assert 0 < one["ms"] < some["ms"] and one["spread_ms"] >= 0
+    assert many["ms"] is None and str(context) in many["note"]
+
+    done = bench(run_ingot, llama, "-p", 0, "-n", 0, "--ttft", "3,9", "-c", 8)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("ttft3 ") and " ms " in lines[0]
+    assert lines[1].startswith("ttft9 ") and lines[1].endswith("the context is 8 tokens")
+    done = run_ingot("bench", llama, "-t", 1, "-r", 1, "--ttft", 0, "--json")
+    assert "ttft" not in json.loads(done.stdout)
+
+
+def test_memory(run_ingot, llama):
+    done = bench(run_ingot, llama, *F32, "-p", 5, "-n", 9, "-d", 100, "--json")
+    memory = json.loads(done.stdout)["memory"]
+    assert memory["file_bytes"] == (llama / "model.safetensors").stat().st_size
+    assert memory["state_bytes"] == 4 * 2 * 2 * 16 * 4 * 128  # 4 layers; two pages of tokens
+    due = memory["file_bytes"] + memory["state_bytes"]
+    assert memory["peak_bytes"] > due
+    assert memory["above_percent"] == pytest.approx(100 * (memory["peak_bytes"] / due - 1))
+    done = bench(run_ingot, llama, "-p", 5, "-n", 5)
+    assert any(line.startswith("peak memory") for line in done.stdout.splitlines())
+
+
+def test_kernels(run_ingot, llama, tmp_path):
+    """Every matrix that a token meets, once by type and shape, with the bytes of its values."""
+    stored, _ = tensors.load(llama / "model.safetensors")
+    q, k, up, down = (stored[f"model.layers.0.{name}.weight"].shape for name in [
+        "self_attn.q_proj", "self_attn.k_proj", "mlp.up_proj", "mlp.down_proj"])
+    head = stored["model.embed_tokens.weight"].shape
+    shapes = [(q[0] + 2 * k[0], q[1]), (q[1], q[0]), (2 * up[0], up[1]), down, head]
+    done = run_ingot("bench", llama, "-t", 1, "--kernels", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    rows = found["kernels"]
+    assert [(tuple(r["shape"]), r["rows"]) for r in rows] == [
+        (shape, n) for shape in shapes for n in (1, 4, 512)]
+    for row in rows:
+        assert row["type"] == "f32" and row["arithmetic"] == "f32"
+        assert row["count"] == (1 if tuple(row["shape"]) == head else 4)
+        assert row["bytes"] >= 4 * row["shape"][0] * row["shape"][1]
+        assert row["warm_us"] > 0 and row["cold_us"] > 0
+        assert row["cold_gb_per_s"] == pytest.approx(row["bytes"] / row["cold_us"] / 1e3)
+        assert row["read_fraction"] == pytest.approx(
+            row["cold_gb_per_s"] / found["machine"]["read_gb_per_s"])
+        operations = 2 * row["rows"] * row["shape"][0] * row["shape"][1]
+        assert row["peak_fraction"] == pytest.approx(
+            operations / row["cold_us"] / 1e3 / found["machine"]["f32_gop_per_s"])
+        assert 0 < row["peak_fraction"] < 1.1  # the peak is the machine's
+
+    to_gguf.convert(llama, tmp_path / "m.gguf", "q8_0")
+    done = run_ingot("bench", tmp_path / "m.gguf", "-t", 1, "--kernels")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:2] == ["type", "shape"]
+    assert all(line.startswith("q8_0 ") and line.endswith("int8") for line in lines[1:-1])
 
 
 @pytest.mark.parametrize("changes", [{}, {"flags": {"act": "f32"}},

@@ -176,7 +176,8 @@ SETUPS = {
     "bench beyond its context": (["bench", "@good", "-p", "20", "-c", "10"], USAGE, "context"),
     "bench guard missing": (["bench", "@good", "--guard", "@nowhere.json"], JOB, "nowhere.json"),
     "bench guard hollow": (["bench", "@good", "--guard", "@guard.json"], JOB, "made_by"),
-    "bench kernels": (["bench", "@good", "--kernels"], USAGE, "not built yet"),
+    "bench kernels and more": (["bench", "@good", "--kernels", "-n", "4"], USAGE, "--kernels"),
+    "bench ttft below zero": (["bench", "@good", "--ttft", "-1"], USAGE, "--ttft"),
     "doctor with a model": (["doctor", "@good"], USAGE, "good"),
     # eval
     "eval logits to nowhere": (["eval", "logits", "@good", "--tokens", "@tokens.json"], USAGE,

@@ -36,6 +36,14 @@ struct VerifyTiming {
   double relative = 0;  // to one row
 };
 
+// From a prompt's tokens, the model loaded and warm, to the first token chosen.
+struct FirstTokenTiming {
+  int n_tokens = 0;    // of the prompt
+  double seconds = 0;  // median
+  double spread = 0;   // slowest minus fastest repeat, seconds
+};
+std::string name(const FirstTokenTiming& timing);  // "ttft128"
+
 double median(std::vector<double> values);
 
 // Times tests on one engine, deepest contexts last.  Throws Error of kind interrupted on
@@ -45,6 +53,8 @@ class BenchRunner {
   BenchRunner(const Model& model, Engine& engine, KvType type, int n_repeats);
   BenchTiming time(const BenchTest& test);
   std::vector<VerifyTiming> time_verify(int max_rows, int depth);
+  // Repeats while ten seconds are not over.
+  FirstTokenTiming time_first_token(int n_tokens);
 
  private:
   void fill(int depth);  // sequence_ then holds `depth` tokens

@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kSeed = 1;
 constexpr int kWarmUpTokens = 8;  // decoded before the clock runs
+constexpr double kFirstTokenSeconds = 10;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -28,6 +29,10 @@ std::string name(const BenchTest& test) {
       fmt::format("{}{}", test.kind == BenchKind::prefill ? "pp" : "tg", test.n_tokens);
   if (test.depth > 0) out += fmt::format("@d{}", test.depth);
   return out;
+}
+
+std::string name(const FirstTokenTiming& timing) {
+  return fmt::format("ttft{}", timing.n_tokens);
 }
 
 double median(std::vector<double> values) {
@@ -139,6 +144,18 @@ std::vector<VerifyTiming> BenchRunner::time_verify(int max_rows, int depth) {
     out.push_back({n_rows, time, out.empty() ? 1.0 : time / out[0].seconds});
   }
   return out;
+}
+
+FirstTokenTiming BenchRunner::time_first_token(int n_tokens) {
+  run_once({BenchKind::prefill, 1, 0});  // the warm-up
+  const Clock::time_point start = Clock::now();
+  std::vector<double> seconds;
+  for (int i = 0; i < n_repeats_; ++i) {
+    seconds.push_back(run_once({BenchKind::prefill, n_tokens, 0}));
+    if (seconds_since(start) > kFirstTokenSeconds) break;
+  }
+  const auto [low, high] = std::minmax_element(seconds.begin(), seconds.end());
+  return {n_tokens, median(seconds), *high - *low};
 }
 
 }  // namespace ingot

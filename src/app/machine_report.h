@@ -26,9 +26,18 @@ struct MachineSpeed {
   double f32_operations_per_s = 0;
 };
 MachineSpeed measure_machine(int n_threads);
+// The better of two measurements, each speed for itself.
+MachineSpeed faster(const MachineSpeed& a, const MachineSpeed& b);
+
+// "CPU, 2 threads, cpu-avx2: reads 20.1 GB/s, ..." and a new line.
+std::string machine_line(const MachineFacts& facts, const MachineSpeed& speed,
+                         int n_threads);
 
 nlohmann::ordered_json machine_json(const MachineFacts& facts, const MachineSpeed& speed,
                                     int n_threads);
+
+// The most memory that this process has had resident, mapped files included.
+uint64_t peak_resident_bytes();
 
 // {"version", "compiler", "numerics_version"}
 nlohmann::ordered_json build_json();

@@ -15,7 +15,8 @@ struct Share {
   int n_alike = 1;
 };
 
-// Calls leaf(const MatrixSource&, Share) and leaf(const VectorSource&).
+// Calls leaf(const MatrixSource&, Share) and leaf(const VectorSource&), and before the
+// parts of a layer's matrix, where the leaf has it, leaf.whole(const LinearRecipe&).
 template <typename Leaf>
 class EverySource {
  public:
@@ -24,6 +25,7 @@ class EverySource {
   void add(const MatrixSource& m) { leaf_(m, share_); }
   void add(const VectorSource& v) { leaf_(v); }
   void add(const LinearRecipe& linear) {
+    if constexpr (requires { leaf_.whole(linear); }) leaf_.whole(linear);
     for (const MatrixSource& part : linear.parts) add(part);
     for (const VectorSource& part : linear.bias) add(part);
   }
