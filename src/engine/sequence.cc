@@ -15,6 +15,11 @@ int pages_for(int n_tokens) {
 
 }  // namespace
 
+Sequence::Sequence(PagePool* pool, PagePool* slots) : pool_(pool), slots_(slots) {
+  tokens_.reserve(size_t(pool->n_pages()) * size_t(kPageTokens));
+  pages_.reserve(size_t(pool->n_pages()));
+}
+
 Sequence::~Sequence() { release_all(); }
 
 Sequence::Sequence(Sequence&& other) noexcept : pool_(other.pool_), slots_(other.slots_) {

@@ -10,11 +10,11 @@
 namespace ingot {
 
 // Holds its pages in `pool` and, where the model has recurrent layers, one slot of
-// `slots`; both must outlive it.  Movable, not copyable.
+// `slots`; both must outlive it.  Room for as many tokens as the pool holds is made at
+// the start: nothing is allocated later.  Movable, not copyable.
 class Sequence {
  public:
-  explicit Sequence(PagePool* pool, PagePool* slots = nullptr)
-      : pool_(pool), slots_(slots) {}
+  explicit Sequence(PagePool* pool, PagePool* slots = nullptr);
   ~Sequence();
   Sequence(Sequence&& other) noexcept;
   Sequence& operator=(Sequence&& other) noexcept;
