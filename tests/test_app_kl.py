@@ -103,6 +103,15 @@ def test_defaults_to_its_own_weights_in_float32(run_ingot, room):
     assert said["f32"]["n_tokens"] == ppl["n_tokens"]
 
 
+def test_windows(run_ingot, room, tmp_path):
+    """The first windows alone are scored, by both commands."""
+    (tmp_path / "first.txt").write_text(TEXT[:2 * WINDOW])
+    for command in (["kl", room / "q4", "--json"], ["ppl", room / "q4"]):
+        whole, cut = (run_ingot("eval", *command, "-c", WINDOW, *flags) for flags in (
+            ("--text", room / "text.txt", "--windows", 2), ("--text", tmp_path / "first.txt")))
+        assert whole.returncode == 0 and whole.stdout == cut.stdout, whole.stderr
+
+
 def test_text(run_ingot, room):
     done = run_ingot("eval", "kl", room / "q4", "--text", room / "text.txt", "-c", WINDOW)
     lines = done.stdout.splitlines()
@@ -115,6 +124,7 @@ def test_text(run_ingot, room):
     (["--reference-act", "f8"], 2, "--act is 'f8'"),
     (["--reference-kv-type", "f8"], 2, "--kv-type is 'f8'"),
     (["-c", "3"], 2, "--ctx"),
+    (["--windows", "-1"], 2, "--windows"),
     (["-c", "4000"], 1, "wanted at least one window"),
     (["--text", "none.txt"], 1, "none.txt"),
 ])

@@ -27,6 +27,7 @@ struct EvalFlags {
   bool hidden = false;
   bool mtp = false;
   std::string text_file;
+  int n_windows = 0;
 };
 
 constexpr int kDrafts = 3;  // chained after the last row, with --mtp
@@ -162,7 +163,8 @@ int eval_ppl(const EvalFlags& flags) {
   machine.context = window_of(machine);
   const std::string file = read_file(flags.text_file);
   const std::unique_ptr<LoadedModel> model = load_everything(machine);
-  const ScoredText text = scored_text(file, *model, machine.model);
+  ScoredText text = scored_text(file, *model, machine.model);
+  keep_windows(text.tokens, machine.context, flags.n_windows);
   Engine engine(*model->model, {.context = machine.context,
                                 .chunk = machine.chunk,
                                 .kv_type = kv_type(machine),
@@ -182,6 +184,12 @@ int window_of(const MachineFlags& flags) {
   const int window = flags.context == 0 ? 512 : flags.context;
   if (window < 4) fail_usage("flag --ctx is {}, wanted at least 4 tokens", window);
   return window;
+}
+
+void keep_windows(std::vector<int>& tokens, int window, int n_windows) {
+  if (n_windows < 0) fail_usage("flag --windows is {}, wanted at least 1", n_windows);
+  const size_t wanted = size_t(n_windows) * size_t(window);
+  if (n_windows > 0 && wanted < tokens.size()) tokens.resize(wanted);
 }
 
 ScoredText scored_text(const std::string& text, const LoadedModel& model,
@@ -214,6 +222,7 @@ void add_eval(CLI::App& app, Action& action) {
   CLI::App* ppl = eval->add_subcommand("ppl", "perplexity of a text");
   add_machine_flags(*ppl, flags.machine);
   ppl->add_option("--text", flags.text_file, "text file")->required();
+  ppl->add_option("--windows", flags.n_windows, "only so many windows (default: all)");
   ppl->callback([&action] { action = [] { return eval_ppl(flags); }; });
 
   add_eval_kl(*eval, action);

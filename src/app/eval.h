@@ -55,6 +55,9 @@ struct ScoredText {
 ScoredText scored_text(const std::string& text, const LoadedModel& model,
                        const std::string& model_name);
 
+// Drops all but the first n_windows windows; 0 keeps all.  Throws usage Error below 0.
+void keep_windows(std::vector<int>& tokens, int window, int n_windows);
+
 constexpr int kLogitRows = 64;  // rows of logits at once: bounds the memory
 // -c as `eval ppl` and `eval kl` take it; throws usage Error when it is too short.
 int window_of(const MachineFlags& flags);

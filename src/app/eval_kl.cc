@@ -21,6 +21,7 @@ struct KlFlags {
   std::string reference_act = "f32";
   std::string reference_kv_type = "f32";
   std::string text_file;
+  int n_windows = 0;
   bool json = false;
 };
 
@@ -85,9 +86,9 @@ int eval_kl(KlFlags flags) {
   const std::unique_ptr<LoadedModel> model = load_everything(flags.machine);
   const std::unique_ptr<LoadedModel> reference = load_everything(other);
   const bool speaks = model->text.tokenizer || !reference->text.tokenizer;
-  const ScoredText text =
-      scored_text(file, speaks ? *model : *reference, flags.machine.model);
+  ScoredText text = scored_text(file, speaks ? *model : *reference, flags.machine.model);
   check_alike(*model, *reference, text, file, flags);
+  keep_windows(text.tokens, flags.machine.context, flags.n_windows);
   Engine engine = engine_of(*model, flags.machine);
   Engine reference_engine = engine_of(*reference, other);
   engine.check_tokens(text.tokens);
@@ -113,6 +114,7 @@ void add_eval_kl(CLI::App& eval, Action& action) {
   kl->add_option("--reference-kv-type", flags.reference_kv_type,
                  "its keys and values (default: f32)");
   kl->add_option("--text", flags.text_file, "text file")->required();
+  kl->add_option("--windows", flags.n_windows, "only so many windows (default: all)");
   kl->add_flag("--json", flags.json, "one JSON document instead of text");
   kl->callback([&action] { action = [] { return eval_kl(flags); }; });
 }
