@@ -17,5 +17,6 @@ void add_text(CLI::App& app, Action& action);   // tokenize, detokenize, templat
 void add_eval(CLI::App& app, Action& action);   // eval logits, eval ppl
 void add_bench(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
+void add_synth(CLI::App& app, Action& action);
 
 }  // namespace ingot

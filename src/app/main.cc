@@ -37,7 +37,7 @@ int exit_code(ErrorKind kind) {
 }
 
 void add_unbuilt_commands(CLI::App& app, Action& action) {
-  for (const char* name : {"serve", "convert", "synth"}) {
+  for (const char* name : {"serve", "convert"}) {
     CLI::App* command = app.add_subcommand(name, "")->group("");
     command->allow_extras();
     command->callback([&action, name] {
@@ -76,6 +76,7 @@ int run_main(int argc, char** argv) {
   add_inspect(app, action);
   add_bench(app, action);
   add_doctor(app, action);
+  add_synth(app, action);
   add_store(app, action);
   add_text(app, action);
   add_eval(app, action);

@@ -39,6 +39,12 @@ std::optional<DType> ggml_type(uint32_t id) {
   return std::nullopt;
 }
 
+std::optional<uint32_t> ggml_type_id(DType type) {
+  for (const TypeId& t : kTypeIds)
+    if (t.type == type) return t.id;
+  return std::nullopt;
+}
+
 std::string_view why_no_ggml_type(uint32_t id) {
   switch (id) {
     case 9:

@@ -12,6 +12,8 @@ namespace ingot {
 // The type of a stored tensor; nothing for ids that are unknown, removed, or only for
 // activations (Q8_1, Q8_K).
 std::optional<DType> ggml_type(uint32_t id);
+// The number of a type; nothing for those that GGUF does not have.
+std::optional<uint32_t> ggml_type_id(DType type);
 // Why ggml_type(id) is nothing: "removed from the format", "...".
 std::string_view why_no_ggml_type(uint32_t id);
 

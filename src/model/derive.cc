@@ -94,8 +94,8 @@ json merged_config(json config) {
   return inner;
 }
 
-Recipe derive_from_config(const Checkpoint& checkpoint) {
-  const std::filesystem::path file = checkpoint.path / "config.json";
+Recipe derive_from_config(const Checkpoint& checkpoint,
+                          const std::filesystem::path& file) {
   const std::string where = printable(file) + ": ";
   if (checkpoint.config_json.empty()) fail("{}missing, wanted beside the weights", where);
   const json config = merged_config(parse_object(checkpoint.config_json, where));
@@ -119,8 +119,18 @@ Recipe derive_from_gguf(const Checkpoint& checkpoint) {
 }  // namespace
 
 Recipe derive_from_metadata(const Checkpoint& checkpoint) {
-  return checkpoint.container == Container::gguf ? derive_from_gguf(checkpoint)
-                                                 : derive_from_config(checkpoint);
+  return checkpoint.container == Container::gguf
+             ? derive_from_gguf(checkpoint)
+             : derive_from_config(checkpoint, checkpoint.path / "config.json");
+}
+
+Recipe derive_from_config_alone(const std::filesystem::path& file) {
+  Checkpoint checkpoint;
+  checkpoint.path = file;
+  checkpoint.config_json = read_file(file, size_t(64) << 20);
+  for (const char* embed : {"model.embed_tokens.weight", "transformer.wte.weight"})
+    checkpoint.tensors[embed].view = {DType::bf16, {1, 1}, {}};
+  return derive_from_config(checkpoint, file);
 }
 
 Recipe derive_recipe(const Checkpoint& checkpoint) {
