@@ -27,7 +27,7 @@ struct SynthTensor {
   SynthKind kind = SynthKind::matrix;
   int n_in = 1;      // matrix: how many products an output sums
   float add = 0.0f;  // norm: what the model adds to the stored value
-  std::vector<float> values;
+  std::vector<float> values = {};
 };
 
 // Each tensor once, layer after layer, in the shapes of the container.  `constants`:

@@ -49,7 +49,7 @@ void with_minimum(std::byte* group, float scale, float middle) {
 void finish_q8_0(std::byte* group, float scale) {
   put_half(group, scale);
   for (int i = 2; i < 34; ++i)  // no writer of the format makes a -128
-    if (group[i] == std::byte{0x80}) group[i] = std::byte{0x81};
+    if (group[i] == std::byte{0x80}) group[i] = std::byte{0};
 }
 
 // 16 bytes: the low four bits scale, the high four are the minimum's, here the same.
@@ -100,7 +100,7 @@ float code_rms(DType type) {
     case DType::q5_0:
       return 9.2466f;  // -16 to 15
     case DType::q8_0:
-      return 73.895f;  // -127 to 127, the end twice
+      return 73.468f;  // -127 to 127, 0 twice
     case DType::q4_1:
       return 4.6098f;  // 0 to 15, less 7.5
     case DType::q5_1:
