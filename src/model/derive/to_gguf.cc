@@ -97,7 +97,7 @@ Recipe derive_again(const Recipe& recipe, const GgufForm& form,
 // ---- Comparing what two recipes compute ---------------------------------------------
 
 NormRecipe without_source(const NormRecipe& norm) {
-  return {norm.kind, norm.eps, {.n = norm.weight.n}, {}};
+  return {norm.kind, norm.eps, {.name = "", .n = norm.weight.n}, {}};
 }
 void drop_source(std::optional<NormRecipe>& norm) {
   if (norm) norm = without_source(*norm);
@@ -106,7 +106,7 @@ void drop_sources(AttentionRecipe& a) {
   a.qkv = a.output = {};
   drop_source(a.q_norm);
   drop_source(a.k_norm);
-  if (a.sinks) a.sinks = VectorSource{.n = a.n_heads};
+  if (a.sinks) a.sinks = VectorSource{.name = "", .n = a.n_heads};
 }
 void drop_sources(LatentAttentionRecipe&) {}  // no architecture above has it
 void drop_sources(GatedDeltaRecipe& d) {
