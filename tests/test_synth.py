@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from reference import fixtures, tensors
+from reference import fixtures, ops, tensors
 from tests import app_models
 from tests.tools import to_gguf
 
@@ -85,6 +85,8 @@ def test_same_tensors_and_keys_as_a_converted_fixture(run_ingot, directories, tm
     done = run_ingot("synth", config, made, "--type", "f32")
     assert done.returncode == 0, done.stderr
     shapes = {t.name: t.shape.tolist() for t in gguf.GGUFReader(str(made)).tensors}
+    if name == "gpt2":  # older readers want the tied head in the file
+        assert shapes.pop("output.weight") == shapes["token_embd.weight"]
     assert shapes == {t.name: t.shape.tolist() for t in gguf.GGUFReader(str(wanted)).tensors}
     ours, theirs = fields(made), fields(wanted)
     extra = {key.split(".", 1)[1] for key in ours.keys() - theirs.keys()}
@@ -159,6 +161,26 @@ def test_a_tensor_does_not_depend_on_the_others(synth):
 
     shallow = synth(LLAMA | {"num_hidden_layers": 2}, "--type", "q6_k", name="a.gguf")
     assert layer(shallow) == layer(synth(LLAMA, "--type", "q6_k", name="b.gguf"))
+
+
+def test_a_head_stored_twice_is_the_embedding(synth):
+    """gpt2's, for readers that want output.weight."""
+    path = synth({"model_type": "gpt2", "vocab_size": 640, "n_embd": 64, "n_head": 4, "n_layer": 1,
+                  "n_positions": 128}, "--type", "f16")
+    data = {t.name: t.data for t in gguf.GGUFReader(str(path)).tensors}
+    assert (data["output.weight"] == data["token_embd.weight"]).all()
+
+
+def test_rope_divisors(synth):
+    """llama3's scaling of each frequency, as the formulas of reference/ops.py give it."""
+    scaling = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 8192}
+    path = synth(LLAMA | {"rope_theta": 500000.0, "rope_scaling": scaling,
+                          "max_position_embeddings": 131072})
+    made = next(t for t in gguf.GGUFReader(str(path)).tensors if t.name == "rope_freqs.weight")
+    plain = ops.inv_freq_default(500000.0, 64)
+    wanted = plain / ops.inv_freq_llama3(plain, 32.0, 1.0, 4.0, 8192)
+    assert made.tensor_type.name == "F32" and np.allclose(made.data, wanted, rtol=1e-6)
 
 
 def test_chunks_leave_no_seam(synth):
@@ -247,7 +269,7 @@ def test_published_shapes(run_ingot, tmp_path, name):
     out = tmp_path / "m.gguf"
     done = run_ingot("synth", CONFIGS / f"{name}.json", out, "--type", "q4_0")
     assert done.returncode == 0, done.stderr
-    n = sum(int(t.n_elements) for t in gguf.GGUFReader(str(out)).tensors)
+    n = sum(int(t.n_elements) for t in gguf.GGUFReader(str(out)).tensors if t.name != "output.weight")
     assert n / 1e9 == pytest.approx(PUBLISHED[name], rel=0.002)
     out.unlink()
 

@@ -76,7 +76,8 @@ std::vector<std::byte> vector_bytes(const SynthTensor& tensor, DType type,
 template <typename Write>
 void write_tensor(const SynthTensor& tensor, DType type, uint64_t seed,
                   std::vector<std::byte>& chunk, const Write& write) {
-  const CounterRng rng = draws_of(seed, tensor.name);
+  const CounterRng rng =
+      draws_of(seed, tensor.drawn_as.empty() ? tensor.name : tensor.drawn_as);
   if (tensor.kind != SynthKind::matrix) return write(vector_bytes(tensor, type, rng));
   const auto deviation = float(1.0 / std::sqrt(double(tensor.n_in)));
   const auto group_bytes = size_t(info(type).group_bytes);
@@ -137,8 +138,10 @@ SynthSummary write_gguf(const SynthOptions& options, const Recipe& recipe,
   metadata["general.file_type"] = uint64_t(precision.file_type);
   metadata["general.quantization_version"] = uint64_t(2);
   metadata["tokenizer.ggml.model"] = std::string("no_vocab");
-  const std::vector<SynthTensor> tensors =
+  std::vector<SynthTensor> tensors =
       synth_tensors(form.recipe, Container::gguf, form.constants);
+  if (form.head_is_embedding)  // last of all; the same values where the types are one
+    tensors.back().drawn_as = form.recipe.embed.name;
   std::vector<GgufWriteEntry> entries;
   for (const SynthTensor& tensor : tensors)
     entries.push_back({tensor.name, DType::f32, tensor.shape});

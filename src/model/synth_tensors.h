@@ -28,6 +28,7 @@ struct SynthTensor {
   int n_in = 1;      // matrix: how many products an output sums
   float add = 0.0f;  // norm: what the model adds to the stored value
   std::vector<float> values = {};
+  std::string drawn_as = {};  // not empty: the tensor whose draws it takes
 };
 
 // Each tensor once, layer after layer, in the shapes of the container.  `constants`:

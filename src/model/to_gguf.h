@@ -19,6 +19,7 @@ struct GgufForm {
   MixtureFacts mixture;  // what the choice of types looks at
   // Tensors that stand for fields of a config: divisors of RoPE's frequencies.
   std::map<std::string, std::vector<float>> constants;
+  bool head_is_embedding = false;  // the head repeats the embedding's values
 };
 
 // Throws Error naming `config` and the field when GGUF has no architecture for the family

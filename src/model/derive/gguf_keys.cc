@@ -50,7 +50,7 @@ void window_keys(Keys& keys, const Recipe& recipe, const Architecture& architect
     local.push_back(a && a->window > 0);
     if (local.back()) window = a->window;
   }
-  if (window == 0) return;
+  if (window == 0 && !architecture.states_window) return;
   keys.count("attention.sliding_window", window);
   if (architecture.window_pattern)
     keys.put("attention.sliding_window_pattern", std::move(local));

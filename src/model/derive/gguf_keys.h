@@ -13,6 +13,8 @@ struct Architecture {
   std::string_view family;      // Recipe::family
   std::string_view name;        // general.architecture
   bool has_70b = false;         // one of its sizes is 70B (80 layers)
+  bool states_head = false;     // a tied head is stored a second time
+  bool states_window = false;   // says 0 where there is none
   bool window_pattern = false;  // says which layers have a window
   bool rope_sections = false;   // wants the sections of a multimodal rotation
 };

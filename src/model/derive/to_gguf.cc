@@ -13,7 +13,7 @@ namespace ingot {
 namespace {
 
 constexpr std::array kArchitectures = {
-    Architecture{.family = "gpt2", .name = "gpt2"},
+    Architecture{.family = "gpt2", .name = "gpt2", .states_head = true},
     Architecture{.family = "llama", .name = "llama", .has_70b = true},
     Architecture{.family = "mistral", .name = "llama", .has_70b = true},
     Architecture{.family = "mixtral", .name = "llama", .has_70b = true},
@@ -23,7 +23,7 @@ constexpr std::array kArchitectures = {
     Architecture{.family = "gemma3", .name = "gemma3", .window_pattern = true},
     Architecture{.family = "olmo3", .name = "olmo2", .window_pattern = true},
     Architecture{.family = "smollm3", .name = "smollm3"},
-    Architecture{.family = "phi3", .name = "phi3"},
+    Architecture{.family = "phi3", .name = "phi3", .states_window = true},
     Architecture{.family = "qwen3_next", .name = "qwen3next"},
     Architecture{.family = "qwen3_5", .name = "qwen35", .rope_sections = true},
     Architecture{.family = "qwen3_5_text", .name = "qwen35", .rope_sections = true},
@@ -166,10 +166,13 @@ MixtureFacts mixture_facts(const Recipe& recipe, const Architecture& architectur
 
 }  // namespace
 
-GgufForm to_gguf(const Recipe& recipe, const std::filesystem::path& config) {
+GgufForm to_gguf(const Recipe& of_config, const std::filesystem::path& config) {
   const std::string file = printable(config);
-  const Architecture& architecture = architecture_of(recipe, file);
+  const Architecture& architecture = architecture_of(of_config, file);
+  Recipe recipe = of_config;
   GgufForm out;
+  out.head_is_embedding = architecture.states_head && !recipe.head;
+  if (out.head_is_embedding) recipe.head = LinearRecipe{{recipe.embed}, {}};
   out.metadata = gguf_keys(recipe, architecture);
   out.constants = rope_constants(recipe);
   out.mixture = mixture_facts(recipe, architecture);
