@@ -15,7 +15,8 @@
 namespace ingot::cpu {
 namespace {
 
-constexpr int kRowsPerItem = 8;  // rows that share widened keys
+constexpr int kQueriesPerItem = 64;  // that share widened keys, about
+constexpr int kMostRowsPerItem = 32;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // A running softmax of each query.
@@ -30,35 +31,39 @@ struct Softmax {
   }
 };
 
-// Neighbouring rows of one sequence and the query heads of one KV head: they read the
-// same keys and values, which are widened once for all.  Query r * group + g is row r's.
+// Queries of one KV head and of neighbouring rows of one sequence: they read the same
+// keys and values.  Query r * group + g of an item is row r's; one piece of work takes
+// those from first_query on.
 struct Work {
   const Kernels& kernels;
   const PageParts& parts;
   const AttentionArgs& args;
   std::byte* pages;
   int group;       // query heads that share the KV head
-  float* queries;  // [n_rows * group, key_dim]
-  float* scores;   // [n_rows * group, kPageTokens]
+  float* queries;  // [n_queries, key_dim]
+  float* scores;   // [n_queries, kPageTokens]
   float* keys;     // [kPageTokens, key_dim]
   float* values;   // [kPageTokens, value_dim]
+  float* rescale;  // [n_queries]
   Softmax split;
   Softmax total;
-  // Of the item at hand:
+  // Of the piece at hand:
   const int32_t* table = nullptr;
   int kv_head = 0;
-  int n_rows = 0;
-  int position = 0;                    // of the first row
+  int first_query = 0;
+  int n_queries = 0;
+  int position = 0;                    // of row 0
   const uint64_t* selected = nullptr;  // bits of the only row's keys; null: every key
 
-  int n_queries() const { return n_rows * group; }
-  // First key that row r sees.
-  int begin(int r) const {
+  int row(int q) const { return (first_query + q) / group; }
+  // First key that query q sees, and the end of them.
+  int begin(int q) const {
     const int window = args.window + (fault("window") ? 1 : 0);
-    const int first = args.window > 0 ? std::max(0, position + r - window + 1) : 0;
-    return fault("mask") && first < position + r ? first + 1 : first;
+    const int at = position + row(q);
+    const int first = args.window > 0 ? std::max(0, at - window + 1) : 0;
+    return fault("mask") && first < at ? first + 1 : first;
   }
-  int end(int r) const { return position + r + 1; }
+  int end(int q) const { return position + row(q) + 1; }
 };
 
 // exp(a - b), by the same code as every other weight.
@@ -70,34 +75,48 @@ float exp_of(const Kernels& k, float a, float b) {
 // A row of nothing but -inf has no largest score to subtract.
 float shift_of(float largest) { return largest == kMinusInfinity ? 0.0f : largest; }
 
-// One query meets keys [first, first + count) of a page, of which scores and values
-// begin at first.
-void add_to_softmax(const Work& w, int q, float* scores, const float* values, int count) {
-  const int dim = w.parts.layout.value_dim;
+// Turns the scores of `count` keys into weights; returns what the sums so far shrink by.
+float add_to_softmax(const Work& w, int q, float* scores, int count) {
   if (w.args.softcap > 0.0f) w.kernels.soft_cap(scores, count, w.args.softcap);
-  const float largest = std::max(w.kernels.max(scores, count), w.split.max[q]);
+  const float before = w.split.max[q];
+  const float largest = std::max(w.kernels.max(scores, count), before);
   const float shift = shift_of(largest);
-  const float rescale = exp_of(w.kernels, w.split.max[q], shift);
+  // exp(0) is exactly 1.
+  const float rescale = before == largest ? 1.0f : exp_of(w.kernels, before, shift);
   w.split.sum[q] = w.split.sum[q] * rescale + w.kernels.exp_sum(scores, count, shift);
   w.split.max[q] = largest;
-  w.kernels.accumulate(scores, count, values, dim, rescale, w.split.acc + q * dim);
+  return rescale;
 }
 
 // n keys and their values from slot `slot` on.
 struct PageKeys {
-  const float* keys;
-  const float* values;
+  KvRun keys;
+  KvRun values;
 };
+
+// A run as the kernels take it: as it lies, or for many queries and other types widened.
+KvRun readable(const Work& w, const KvRun& run, int n, float* scratch) {
+  constexpr int kFewQueries = 8;
+  const bool as_it_lies =
+      run.type == KvType::f32 ||
+      (run.type == KvType::f16 && w.kernels.reads_f16_runs && w.n_queries <= kFewQueries);
+  if (as_it_lies) return run;
+  w.kernels.widen_kv(run, n, scratch);
+  return float_run(scratch, run.dim);
+}
+
 PageKeys read_keys(const Work& w, std::byte* page, int slot, int n) {
   const KvLayout& l = w.parts.layout;
-  const float* keys =
-      widened(w.kernels, w.parts.key_run(page, w.kv_head, slot), n, w.keys);
+  const KvRun stored = w.parts.key_run(page, w.kv_head, slot);
   if (!l.values_in_keys)
-    return {keys,
-            widened(w.kernels, w.parts.value_run(page, w.kv_head, slot), n, w.values)};
+    return {
+        readable(w, stored, n, w.keys),
+        readable(w, w.parts.value_run(page, w.kv_head, slot), n, w.values),
+    };
+  const float* keys = widened(w.kernels, stored, n, w.keys);
   for (int j = 0; j < n; ++j)
     std::copy_n(keys + j * l.key_dim, l.value_dim, w.values + j * l.value_dim);
-  return {keys, w.values};
+  return {float_run(keys, l.key_dim), float_run(w.values, l.value_dim)};
 }
 
 // The same of the keys whose bits are set, bit 0 being the key at `slot`, side by side.
@@ -119,22 +138,36 @@ PageKeys read_selected_keys(const Work& w, std::byte* page, int slot, uint64_t b
     n += run;
     bits &= ~(((uint64_t{1} << run) - 1) << skip);
   }
-  return {w.keys, w.values};
+  return {float_run(w.keys, l.key_dim), float_run(w.values, l.value_dim)};
 }
 
-// Keys [begin, end), all in one page, meet every row that sees them.
+// Queries [first, first + n) add the same keys [begin, begin + count) of a page whose
+// scores are there.
+void add_values(const Work& w, int first, int n, const PageKeys& p, int begin,
+                int count) {
+  const int dim = w.parts.layout.value_dim;
+  for (int q = first; q < first + n; ++q)
+    w.rescale[q] = add_to_softmax(w, q, w.scores + q * kPageTokens + begin, count);
+  KvRun values = p.values;
+  values.data += size_t(begin) * size_t(dim) * element_bytes(values.type);
+  w.kernels.accumulate_run(w.scores + first * kPageTokens + begin, n, values, count,
+                           w.rescale + first, w.split.acc + first * dim);
+}
+
+// Keys [begin, end), all in one page, meet every query that sees them.
 void add_page(const Work& w, int begin, int end) {
-  const KvLayout& layout = w.parts.layout;
   std::byte* page = w.pages + size_t(w.table[begin / kPageTokens]) * w.parts.page_bytes;
   const PageKeys p = read_keys(w, page, begin % kPageTokens, end - begin);
-  w.kernels.scores(w.queries, w.n_queries(), p.keys, end - begin, layout.key_dim,
-                   w.args.scale, w.scores);
-  for (int q = 0; q < w.n_queries(); ++q) {
-    const int first = std::max(w.begin(q / w.group), begin) - begin;
-    const int last = std::min(w.end(q / w.group), end) - begin;
-    if (first < last)
-      add_to_softmax(w, q, w.scores + q * kPageTokens + first,
-                     p.values + first * layout.value_dim, last - first);
+  w.kernels.scores(w.queries, w.n_queries, p.keys, end - begin, w.args.scale, w.scores);
+  for (int q = 0; q < w.n_queries;) {  // those that see the same keys together
+    const int first = std::max(w.begin(q), begin) - begin;
+    const int last = std::min(w.end(q), end) - begin;
+    int next = q + 1;
+    while (next < w.n_queries && std::max(w.begin(next), begin) - begin == first &&
+           std::min(w.end(next), end) - begin == last)
+      ++next;
+    if (first < last) add_values(w, q, next - q, p, first, last - first);
+    q = next;
   }
 }
 
@@ -148,21 +181,36 @@ void add_selected(const Work& w, int begin, int end) {
   std::byte* page = w.pages + size_t(w.table[begin / kPageTokens]) * w.parts.page_bytes;
   const PageKeys p = read_selected_keys(w, page, slot, bits);
   const int n = std::popcount(bits);
-  w.kernels.scores(w.queries, w.n_queries(), p.keys, n, w.parts.layout.key_dim,
-                   w.args.scale, w.scores);
-  for (int q = 0; q < w.n_queries(); ++q)
-    add_to_softmax(w, q, w.scores + q * kPageTokens, p.values, n);
+  w.kernels.scores(w.queries, w.n_queries, p.keys, n, w.args.scale, w.scores);
+  add_values(w, 0, w.n_queries, p, 0, n);
 }
 
-void merge_split(const Work& w, int q) {
-  const int dim = w.parts.layout.value_dim;
-  const float shift = shift_of(std::max(w.total.max[q], w.split.max[q]));
-  const float old_factor = exp_of(w.kernels, w.total.max[q], shift);
-  const float new_factor = exp_of(w.kernels, w.split.max[q], shift);
-  w.total.sum[q] = w.total.sum[q] * old_factor + w.split.sum[q] * new_factor;
-  w.total.max[q] = std::max(w.total.max[q], w.split.max[q]);
-  float* acc = w.total.acc + q * dim;
-  const float* part = w.split.acc + q * dim;
+// The keys of one split that any query sees, page after page.  A row's own pages are the
+// same whichever rows stand beside it.
+void attend_split(const Work& w, int split) {
+  w.split.clear(w.n_queries, w.parts.layout.value_dim);
+  int begin = std::max(w.begin(0), split * kAttentionSplit);
+  const int split_end = std::min(w.end(w.n_queries - 1), (split + 1) * kAttentionSplit);
+  while (begin < split_end) {
+    const int end = std::min(split_end, (begin / kPageTokens + 1) * kPageTokens);
+    if (w.selected == nullptr)
+      add_page(w, begin, end);
+    else
+      add_selected(w, begin, end);
+    begin = end;
+  }
+}
+
+// Query `from` of a split joins query `to` of a total.
+void merge_split(const Kernels& kernels, const Softmax& total, int to,
+                 const Softmax& split, int from, int dim) {
+  const float shift = shift_of(std::max(total.max[to], split.max[from]));
+  const float old_factor = exp_of(kernels, total.max[to], shift);
+  const float new_factor = exp_of(kernels, split.max[from], shift);
+  total.sum[to] = total.sum[to] * old_factor + split.sum[from] * new_factor;
+  total.max[to] = std::max(total.max[to], split.max[from]);
+  float* acc = total.acc + to * dim;
+  const float* part = split.acc + from * dim;
   for (int i = 0; i < dim; ++i) acc[i] = acc[i] * old_factor + part[i] * new_factor;
 }
 
@@ -171,7 +219,8 @@ void finish(const Work& w, int q, float* out) {
   float factor = 1.0f;
   float sum = w.total.sum[q];
   if (w.args.sinks.data != nullptr) {
-    const float sink = host<const float>(w.args.sinks)[w.kv_head * w.group + q % w.group];
+    const int head = w.kv_head * w.group + (w.first_query + q) % w.group;
+    const float sink = host<const float>(w.args.sinks)[head];
     const float shift = shift_of(std::max(w.total.max[q], sink));
     factor = exp_of(w.kernels, w.total.max[q], shift);
     sum = sum * factor + exp_of(w.kernels, sink, shift);
@@ -179,46 +228,33 @@ void finish(const Work& w, int q, float* out) {
   for (int i = 0; i < dim; ++i) out[i] = w.total.acc[q * dim + i] * factor / sum;
 }
 
-// The keys that any row sees, split by split.  A row's own splits and pages are the same
-// whichever rows stand beside it.
-void attend(const Work& w) {
-  const int dim = w.parts.layout.value_dim;
-  const int last_end = w.end(w.n_rows - 1);
-  w.total.clear(w.n_queries(), dim);
-  int begin = w.begin(0);
-  while (begin < last_end) {
-    const int split_end =
-        std::min(last_end, (begin / kAttentionSplit + 1) * kAttentionSplit);
-    w.split.clear(w.n_queries(), dim);
-    const int split_begin = begin;
-    while (begin < split_end) {
-      const int end = std::min(split_end, (begin / kPageTokens + 1) * kPageTokens);
-      if (w.selected == nullptr)
-        add_page(w, begin, end);
-      else
-        add_selected(w, begin, end);
-      begin = end;
-    }
-    for (int q = 0; q < w.n_queries(); ++q)
-      if (w.begin(q / w.group) < split_end && w.end(q / w.group) > split_begin)
-        merge_split(w, q);
-  }
+// Whether query q sees any key of the split.
+bool sees(const Work& w, int q, int split) {
+  return w.begin(q) < (split + 1) * kAttentionSplit && w.end(q) > split * kAttentionSplit;
+}
+
+int first_split(const Work& w) { return w.begin(0) / kAttentionSplit; }
+int end_split(const Work& w) {
+  return (w.end(w.n_queries - 1) - 1) / kAttentionSplit + 1;
 }
 
 // Floats of scratch that `n_queries` queries need.
 size_t scratch_floats(const KvLayout& l, int n_queries) {
   const size_t per_query =
-      size_t(l.key_dim) + kPageTokens + 2 * (size_t(l.value_dim) + 2);
+      size_t(l.key_dim) + kPageTokens + 1 + 2 * (size_t(l.value_dim) + 2);
   return size_t(n_queries) * per_query +
          size_t(kPageTokens) * size_t(l.key_dim + l.value_dim);
 }
 
-// Lays scratch out for items of at most n_rows rows.
+// Softmaxes of `n` queries that lie at `floats`.
+Softmax softmax_at(float* floats, int n, int dim) {
+  return {floats, floats + n * dim, floats + n * (dim + 1)};
+}
+
+// Lays scratch out for items of at most `n` queries.
 Work make_work(const Kernels& kernels, const PageParts& parts, const AttentionArgs& args,
-               std::byte* pages, int n_rows, float* scratch) {
+               std::byte* pages, int n, float* scratch) {
   const KvLayout& l = parts.layout;
-  const int group = args.n_heads / l.n_kv_heads;
-  const int n = n_rows * group;
   const auto take = [&](int count) {
     float* taken = scratch;
     scratch += count;
@@ -228,37 +264,62 @@ Work make_work(const Kernels& kernels, const PageParts& parts, const AttentionAr
               .parts = parts,
               .args = args,
               .pages = pages,
-              .group = group,
+              .group = args.n_heads / l.n_kv_heads,
               .queries = take(n * l.key_dim),
               .scores = take(n * kPageTokens),
               .keys = take(kPageTokens * l.key_dim),
               .values = take(kPageTokens * l.value_dim),
-              .split = {take(n * l.value_dim), take(n), take(n)},
-              .total = {take(n * l.value_dim), take(n), take(n)}};
+              .rescale = take(n),
+              .split = softmax_at(take(n * (l.value_dim + 2)), n, l.value_dim),
+              .total = softmax_at(take(n * (l.value_dim + 2)), n, l.value_dim)};
+}
+
+// Queries [begin, end) of rows [first, ...) of one sequence and one KV head.
+void take_queries(Work& w, Rows q, const Batch& batch, int first, int begin, int end) {
+  const KvLayout& l = w.parts.layout;
+  w.table = page_table(batch, first);
+  w.first_query = begin;
+  w.n_queries = end - begin;
+  w.position = host<const int32_t>(batch.positions)[first];
+  CHECK((w.end(w.n_queries - 1) - 1) / kPageTokens < batch.max_pages);
+  const KeySelection& selection = w.args.selection;
+  if (selection.bits.data != nullptr) {
+    CHECK(w.row(w.n_queries - 1) == 0 && w.position / kPageTokens < selection.n_words);
+    w.selected =
+        host<const uint64_t>(selection.bits) + size_t(first) * size_t(selection.n_words);
+  }
+  for (int i = 0; i < w.n_queries; ++i)
+    std::copy_n(host_row(q, first + w.row(i)) +
+                    (w.kv_head * w.group + (begin + i) % w.group) * l.key_dim,
+                l.key_dim, w.queries + i * l.key_dim);
+}
+
+void give_results(const Work& w, Rows out, int first) {
+  for (int i = 0; i < w.n_queries; ++i)
+    finish(w, i,
+           host_row(out, first + w.row(i)) +
+               (w.kv_head * w.group + (w.first_query + i) % w.group) *
+                   w.parts.layout.value_dim);
 }
 
 // Rows [first, end) of one sequence, one KV head.
 void attend_rows(Work& w, Rows out, Rows q, const Batch& batch, int first, int end) {
-  const KvLayout& l = w.parts.layout;
-  w.table = page_table(batch, first);
-  w.n_rows = end - first;
-  w.position = host<const int32_t>(batch.positions)[first];
-  const KeySelection& selection = w.args.selection;
-  if (selection.bits.data != nullptr) {
-    CHECK(w.n_rows == 1 && w.position / kPageTokens < selection.n_words);
-    w.selected =
-        host<const uint64_t>(selection.bits) + size_t(first) * size_t(selection.n_words);
+  const int dim = w.parts.layout.value_dim;
+  take_queries(w, q, batch, first, 0, (end - first) * w.group);
+  w.total.clear(w.n_queries, dim);
+  for (int split = first_split(w); split < end_split(w); ++split) {
+    attend_split(w, split);
+    for (int i = 0; i < w.n_queries; ++i)
+      if (sees(w, i, split)) merge_split(w.kernels, w.total, i, w.split, i, dim);
   }
-  CHECK((w.position + w.n_rows - 1) / kPageTokens < batch.max_pages);
-  const int row_floats = w.group * l.key_dim;
-  for (int r = 0; r < w.n_rows; ++r)
-    std::copy_n(host_row(q, first + r) + w.kv_head * row_floats, row_floats,
-                w.queries + r * row_floats);
-  attend(w);
-  for (int i = 0; i < w.n_queries(); ++i)
-    finish(w, i,
-           host_row(out, first + i / w.group) +
-               (w.kv_head * w.group + i % w.group) * l.value_dim);
+  give_results(w, out, first);
+}
+
+// The end of the rows from `first` on, below `end`, that belong to one sequence.
+int same_sequence(const int32_t* sequences, int first, int end) {
+  int last = first + 1;
+  while (last < end && sequences[last] == sequences[first]) ++last;
+  return last;
 }
 
 }  // namespace
@@ -267,6 +328,11 @@ void CpuOps::grow_attention_scratch(size_t floats) {
   for (ThreadScratch& s : scratch_)
     if (s.attention.buffer().bytes < floats * sizeof(float))
       s.attention = allocate(floats * sizeof(float));
+}
+
+void CpuOps::grow_attention_parts(size_t floats) {
+  if (attention_parts_.buffer().bytes < floats * sizeof(float))
+    attention_parts_ = allocate(floats * sizeof(float));
 }
 
 void CpuOps::kv_append(const KvPages& kv, Rows k, Rows v, const Batch& batch) {
@@ -298,41 +364,107 @@ void CpuOps::kv_append(const KvPages& kv, Rows k, Rows v, const Batch& batch) {
   });
 }
 
-void CpuOps::attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
-                       const AttentionArgs& args) {
+// Many rows: a block of them and a KV head is one item.
+void CpuOps::attend_blocks(Rows out, Rows q, const KvPages& kv, const Batch& batch,
+                           const AttentionArgs& args) {
   const PageParts parts(kv.layout);
   const KvLayout& l = kv.layout;
-  CHECK(q.n_rows == batch.n_tokens && out.n_rows == batch.n_tokens);
-  CHECK(args.head_dim == l.key_dim && args.n_heads % l.n_kv_heads == 0);
-  CHECK(q.width == args.n_heads * l.key_dim && out.width == args.n_heads * l.value_dim);
-  if (q.n_rows == 0) return;
-  // Rows that share widened keys; fewer when there are threads to feed, one where each
-  // has its own selection.
+  // Fewer rows when there are threads to feed, one where each has its own selection.
+  const int group = args.n_heads / l.n_kv_heads;
   const int n_items = q.n_rows * l.n_kv_heads;
-  const int most = args.selection.bits.data == nullptr ? kRowsPerItem : 1;
+  const int most = args.selection.bits.data == nullptr
+                       ? std::clamp(kQueriesPerItem / group, 1, kMostRowsPerItem)
+                       : 1;
   const int block = std::clamp(n_items / (4 * pool_.n_threads()), 1, most);
   const int n_blocks = (q.n_rows + block - 1) / block;
-  grow_attention_scratch(scratch_floats(l, block * (args.n_heads / l.n_kv_heads)));
+  grow_attention_scratch(scratch_floats(l, block * group));
   const int32_t* sequences = host<const int32_t>(batch.sequences);
   const int n_keys = host<const int32_t>(batch.positions)[q.n_rows - 1] + 1;
-  const int64_t products = int64_t{block} * (args.n_heads / l.n_kv_heads) *
+  const int64_t products = int64_t{block} * group *
                            (args.window > 0 ? std::min(args.window, n_keys) : n_keys) *
                            (l.key_dim + l.value_dim);
   pool_.parallel_for(n_blocks * l.n_kv_heads, grain_of(products), [&](WorkRange range) {
-    Work w = make_work(kernels_, parts, args, host<std::byte>(kv.pages), block,
+    Work w = make_work(kernels_, parts, args, host<std::byte>(kv.pages), block * group,
                        host<float>(scratch_[size_t(range.thread)].attention.buffer()));
     for (int item = range.begin; item < range.end; ++item) {
-      w.kv_head = item % l.n_kv_heads;
-      int first = item / l.n_kv_heads * block;
+      w.kv_head = item / n_blocks;
+      int first = item % n_blocks * block;
       const int block_end = std::min(first + block, q.n_rows);
       while (first < block_end) {  // a block may hold the end of one sequence and more
-        int end = first + 1;
-        while (end < block_end && sequences[end] == sequences[first]) ++end;
+        const int end = same_sequence(sequences, first, block_end);
         attend_rows(w, out, q, batch, first, end);
         first = end;
       }
     }
   });
+}
+
+// A few rows of one sequence: the units of work are a split, a KV head and a query, dealt
+// evenly; a thread takes those of one split and head together.  Then splits are merged.
+void CpuOps::attend_splits(Rows out, Rows q, const KvPages& kv, const Batch& batch,
+                           const AttentionArgs& args) {
+  const PageParts parts(kv.layout);
+  const KvLayout& l = kv.layout;
+  const int n_queries = q.n_rows * (args.n_heads / l.n_kv_heads);
+  const int n_all = n_queries * l.n_kv_heads;
+  const int dim = l.value_dim;
+  const auto make = [&](int thread) {
+    return make_work(kernels_, parts, args, host<std::byte>(kv.pages), n_queries,
+                     host<float>(scratch_[size_t(thread)].attention.buffer()));
+  };
+  grow_attention_scratch(scratch_floats(l, n_queries));
+  Work all = make(0);  // for the range of splits; its queries are not looked at
+  all.n_queries = n_queries;
+  all.position = host<const int32_t>(batch.positions)[0];
+  const int first = first_split(all);
+  const int n_splits = end_split(all) - first;
+  grow_attention_parts(size_t(n_splits) * size_t(n_all) * size_t(dim + 2));
+  float* floats = host<float>(attention_parts_.buffer());
+  const auto part = [&](int split, int kv_head) {
+    const int place = (split - first) * l.n_kv_heads + kv_head;
+    return softmax_at(floats + size_t(place) * size_t(n_queries) * size_t(dim + 2),
+                      n_queries, dim);
+  };
+  const int n_keys = std::min(all.end(n_queries - 1), kAttentionSplit);
+  const int64_t products = int64_t{n_keys} * (l.key_dim + dim);
+  pool_.parallel_for(n_splits * n_all, grain_of(products), [&](WorkRange range) {
+    Work w = make(range.thread);
+    for (int unit = range.begin; unit < range.end;) {
+      const int begin = unit % n_queries;
+      const int end = std::min(n_queries, begin + range.end - unit);
+      const int split = first + unit / n_all;
+      w.kv_head = unit % n_all / n_queries;
+      take_queries(w, q, batch, 0, begin, end);
+      const Softmax to = part(split, w.kv_head);
+      w.split = {to.acc + begin * dim, to.max + begin, to.sum + begin};
+      attend_split(w, split);
+      unit += end - begin;
+    }
+  });
+  for (all.kv_head = 0; all.kv_head < l.n_kv_heads; ++all.kv_head) {
+    all.total.clear(n_queries, dim);
+    for (int split = first; split < first + n_splits; ++split)
+      for (int i = 0; i < n_queries; ++i)
+        if (sees(all, i, split))
+          merge_split(kernels_, all.total, i, part(split, all.kv_head), i, dim);
+    give_results(all, out, 0);
+  }
+}
+
+void CpuOps::attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
+                       const AttentionArgs& args) {
+  const KvLayout& l = kv.layout;
+  CHECK(q.n_rows == batch.n_tokens && out.n_rows == batch.n_tokens);
+  CHECK(args.head_dim == l.key_dim && args.n_heads % l.n_kv_heads == 0);
+  CHECK(q.width == args.n_heads * l.key_dim && out.width == args.n_heads * l.value_dim);
+  if (q.n_rows == 0) return;
+  const int32_t* sequences = host<const int32_t>(batch.sequences);
+  const bool own_keys = args.selection.bits.data != nullptr && q.n_rows > 1;
+  if (q.n_rows <= kFewAttentionRows && !own_keys &&
+      same_sequence(sequences, 0, q.n_rows) == q.n_rows)
+    attend_splits(out, q, kv, batch, args);
+  else
+    attend_blocks(out, q, kv, batch, args);
 }
 
 }  // namespace ingot::cpu

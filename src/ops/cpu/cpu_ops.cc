@@ -65,7 +65,9 @@ void CpuOps::reserve(int max_tokens, int max_width, int max_positions) {
   grow_key_scores(max_positions + kPageTokens);  // drafts may go past the context
   // Enough for any heads of 8 columns and more whose queries are max_width wide; of these
   // pages only those that a real layout uses are ever touched.
-  grow_attention_scratch(size_t(max_width) * 256);
+  grow_attention_scratch(size_t(max_width) * 512 + 8192);
+  const size_t n_splits = size_t(max_positions + kPageTokens) / kAttentionSplit + 2;
+  grow_attention_parts(n_splits * size_t(max_width) * kFewAttentionRows * 2);
 }
 
 // ---- rows ---------------------------------------------------------------------------

@@ -12,7 +12,8 @@
 
 namespace ingot::cpu {
 
-constexpr int kPassTokens = 128;  // rows that one reading of the weights serves
+constexpr int kFewAttentionRows = 8;  // whose splits are spread over the threads
+constexpr int kPassTokens = 128;      // rows that one reading of the weights serves
 inline size_t passes_of(int n_rows) {
   return (size_t(n_rows) + kPassTokens - 1) / kPassTokens;
 }
@@ -135,7 +136,12 @@ class CpuOps : public Ops {
   MatmulInput gather_for_experts(Rows x, const ExpertWeights& w, int n_pairs, int n_used);
   int64_t plan_experts(const ExpertWeights& w, const MatmulInput& all);
   void grow_scratch(int max_tokens, int max_width);
+  void attend_blocks(Rows out, Rows q, const KvPages& kv, const Batch& batch,
+                     const AttentionArgs& args);
+  void attend_splits(Rows out, Rows q, const KvPages& kv, const Batch& batch,
+                     const AttentionArgs& args);
   void grow_attention_scratch(size_t floats);
+  void grow_attention_parts(size_t floats);
   void grow_expert_scratch(int n_pairs, int n_experts, int width);
   void grow_route_scratch(int n_experts);
   void grow_key_scores(int max_positions);
@@ -147,6 +153,7 @@ class CpuOps : public Ops {
   Memory act_memory_;
   ActGroup* acts_ = nullptr;  // [n_cols / 32, n_tokens] quantised activations
   ExpertOrder order_;
+  Memory attention_parts_;  // [splits, n_kv_heads] softmaxes of a few rows' queries
   OpsCounters counters_;
 };
 

@@ -121,10 +121,10 @@ void start_rows(const Work& w, int begin, int count) {
                           .out = w.through,
                           .out_step = w.value_dim()});
   // Keys of earlier batches are in the state, this one's are not yet.
-  w.kernels.scores(w.rows, 2 * count, w.page.keys(w.key_head), w.at.slot, dim, 1.0f,
-                   w.products);
-  w.kernels.scores(w.rows, 2 * count, w.keys + w.at.slot * dim, begin + count, dim, 1.0f,
-                   w.products + w.at.slot);
+  w.kernels.scores(w.rows, 2 * count, float_run(w.page.keys(w.key_head), dim), w.at.slot,
+                   1.0f, w.products);
+  w.kernels.scores(w.rows, 2 * count, float_run(w.keys + w.at.slot * dim, dim),
+                   begin + count, 1.0f, w.products + w.at.slot);
 }
 
 // u and g of row begin + r.

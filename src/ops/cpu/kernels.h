@@ -77,6 +77,10 @@ struct KvRun {
   int dim = 0;
 };
 
+inline KvRun float_run(const float* rows, int dim) {
+  return {reinterpret_cast<const std::byte*>(rows), nullptr, KvType::f32, dim};
+}
+
 // Rows of sums over terms: out[r] += weight(r, j) * value[j], j = 0 .. n_terms - 1 in
 // this order, where value[j] has `dim` columns.  A step leads from one to the next, in
 // floats.
@@ -143,9 +147,15 @@ struct Kernels {
   // ---- attention
   // n rows as float32, exactly (q8: scale * code).
   void (*widen_kv)(const KvRun& run, int n, float* out);
+  // Runs are float32; where this is set, those of the next two may also be float16.
+  bool reads_f16_runs;
   // scores[q][j] = scale * (query q . key j), rows of scores kPageTokens apart.
-  void (*scores)(const float* queries, int n_queries, const float* keys, int n_keys,
-                 int dim, float scale, float* scores);
+  void (*scores)(const float* queries, int n_queries, const KvRun& keys, int n_keys,
+                 float scale, float* scores);
+  // acc[q] = acc[q] * rescale[q] + sum over j of weights[q][j] * values[j], rows of
+  // weights kPageTokens apart, acc: [n_queries, dim]
+  void (*accumulate_run)(const float* weights, int n_queries, const KvRun& values, int n,
+                         const float* rescale, float* acc);
   float (*max)(const float* x, int n);  // passes over NaN; n >= 1
   // x = exp(x - shift); returns their sum.
   float (*exp_sum)(float* x, int n, float shift);

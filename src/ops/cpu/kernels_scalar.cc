@@ -236,8 +236,10 @@ void widen_kv(const KvRun& run, int n, float* out) {
   }
 }
 
-void scores(const float* queries, int n_queries, const float* keys, int n_keys, int dim,
+void scores(const float* queries, int n_queries, const KvRun& run, int n_keys,
             float scale, float* out) {
+  const auto* keys = reinterpret_cast<const float*>(run.data);
+  const int dim = run.dim;
   for (int q = 0; q < n_queries; ++q)
     for (int j = 0; j < n_keys; ++j) {
       float dot = 0.0f;
@@ -266,6 +268,13 @@ void accumulate(const float* weights, int n, const float* values, int dim, float
   for (int i = 0; i < dim; ++i) acc[i] *= rescale;
   for (int j = 0; j < n; ++j)
     for (int i = 0; i < dim; ++i) acc[i] += weights[j] * values[j * dim + i];
+}
+
+void accumulate_run(const float* weights, int n_queries, const KvRun& run, int n,
+                    const float* rescale, float* acc) {
+  for (int q = 0; q < n_queries; ++q)
+    accumulate(weights + q * kPageTokens, n, reinterpret_cast<const float*>(run.data),
+               run.dim, rescale[q], acc + q * run.dim);
 }
 
 float store_q8(const float* x, int n, std::byte* out) {
@@ -336,7 +345,9 @@ const Kernels& scalar_kernels() {
       .all_finite = all_finite,
       .argmax = argmax,
       .widen_kv = widen_kv,
+      .reads_f16_runs = false,
       .scores = scores,
+      .accumulate_run = accumulate_run,
       .max = max,
       .exp_sum = exp_sum,
       .accumulate = accumulate,

@@ -15,8 +15,10 @@ float dot(const float* a, const float* b, int dim) {
   return sum;
 }
 
-void scores(const float* queries, int n_queries, const float* keys, int n_keys, int dim,
+void scores(const float* queries, int n_queries, const KvRun& run, int n_keys,
             float scale, float* out) {
+  const auto* keys = reinterpret_cast<const float*>(run.data);
+  const int dim = run.dim;
   for (int q = 0; q < n_queries; ++q)
     for (int j = 0; j < n_keys; ++j)
       out[q * kPageTokens + j] = dot(queries + q * dim, keys + j * dim, dim) * scale;
@@ -39,10 +41,18 @@ void accumulate(const float* weights, int n, const float* values, int dim, float
   }
 }
 
+void accumulate_run(const float* weights, int n_queries, const KvRun& run, int n,
+                    const float* rescale, float* acc) {
+  for (int q = 0; q < n_queries; ++q)
+    accumulate(weights + q * kPageTokens, n, reinterpret_cast<const float*>(run.data),
+               run.dim, rescale[q], acc + q * run.dim);
+}
+
 }  // namespace
 
 void add_neon_attention(Kernels& table) {
   table.scores = scores;
+  table.accumulate_run = accumulate_run;
   table.accumulate = accumulate;
 }
 

@@ -37,8 +37,8 @@ void score_pages(const Row& row, int begin, int end, float* scores, float* scrat
     std::byte* page = row.pages + size_t(row.table[i]) * row.parts.page_bytes;
     const int n = std::min(kPageTokens, row.n_keys - i * kPageTokens);
     const float* keys = widened(row.kernels, row.parts.key_run(page, 0, 0), n, scratch);
-    row.kernels.scores(row.queries, n_heads, keys, n, row.args.head_dim, row.args.scale,
-                       products);
+    row.kernels.scores(row.queries, n_heads, float_run(keys, row.args.head_dim), n,
+                       row.args.scale, products);
     float* out = scores + size_t(i) * kPageTokens;
     std::fill_n(out, n, 0.0f);
     for (int h = 0; h < n_heads; ++h) {
