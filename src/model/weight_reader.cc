@@ -167,6 +167,21 @@ WeightRows WeightReader::quantised_rows(const MatrixSource& source,
   return rows;
 }
 
+namespace {
+
+// Now and then gives back the pages of the rows before `at`, the place of row `row`, so
+// that a large matrix is not in memory twice.  Another thread that still reads them gets
+// them again.
+void drop_before(const MappedFile& file, const std::byte* at, int row, size_t bytes) {
+  constexpr size_t kBytes = size_t(2) << 20;
+  const size_t every = kBytes / bytes + 1;
+  const auto offset = size_t(at - file.bytes().data());
+  if (row > 0 && size_t(row) % every == 0 && offset >= every * bytes)
+    file.drop(offset - every * bytes, every * bytes);
+}
+
+}  // namespace
+
 WeightRows WeightReader::rows_of(const MatrixSource& source, Owned& owned) {
   if (const StoredWeight* weight = quantised_.find(source.name))
     return quantised_rows(source, *weight, owned);
@@ -193,8 +208,12 @@ WeightRows WeightReader::rows_of(const MatrixSource& source, Owned& owned) {
          file_of(*stored.tensor), source.name, source.n_cols,
          info(rows.dtype).group_elements, name(rows.dtype));
   // The source lives in the recipe, which outlives the packing.
-  rows.row = [data = stored.bytes.data(), order = &source.order, bytes = *bytes](
-                 int row) { return data + size_t(order->stored(row)) * bytes; };
+  rows.row = [data = stored.bytes.data(), order = &source.order, bytes = *bytes,
+              file = stored.tensor->file](int row) {
+    const std::byte* at = data + size_t(order->stored(row)) * bytes;
+    if (file != nullptr) drop_before(*file, at, row, bytes);
+    return at;
+  };
   return rows;
 }
 

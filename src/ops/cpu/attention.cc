@@ -94,13 +94,9 @@ struct PageKeys {
   KvRun values;
 };
 
-// A run as the kernels take it: as it lies, or for many queries and other types widened.
-KvRun readable(const Work& w, const KvRun& run, int n, float* scratch) {
-  constexpr int kFewQueries = 8;
-  const bool as_it_lies =
-      run.type == KvType::f32 ||
-      (run.type == KvType::f16 && w.kernels.reads_f16_runs && w.n_queries <= kFewQueries);
-  if (as_it_lies) return run;
+// A run as the kernels take it: as it lies, or widened.
+KvRun readable(const Work& w, const KvRun& run, bool f16, int n, float* scratch) {
+  if (run.type == KvType::f32 || (run.type == KvType::f16 && f16)) return run;
   w.kernels.widen_kv(run, n, scratch);
   return float_run(scratch, run.dim);
 }
@@ -108,10 +104,14 @@ KvRun readable(const Work& w, const KvRun& run, int n, float* scratch) {
 PageKeys read_keys(const Work& w, std::byte* page, int slot, int n) {
   const KvLayout& l = w.parts.layout;
   const KvRun stored = w.parts.key_run(page, w.kv_head, slot);
+  // Many queries load each key many times over: widening it once pays.  A value is loaded
+  // once for all that registers hold.
+  constexpr int kFewQueries = 8;
+  const bool f16 = w.kernels.reads_f16_runs;
   if (!l.values_in_keys)
     return {
-        readable(w, stored, n, w.keys),
-        readable(w, w.parts.value_run(page, w.kv_head, slot), n, w.values),
+        readable(w, stored, f16 && w.n_queries <= kFewQueries, n, w.keys),
+        readable(w, w.parts.value_run(page, w.kv_head, slot), f16, n, w.values),
     };
   const float* keys = widened(w.kernels, stored, n, w.keys);
   for (int j = 0; j < n; ++j)

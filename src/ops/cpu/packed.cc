@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "ops/cpu/pack_coded.h"
 #include "ops/cpu/pack_tiles.h"
+#include "ops/cpu/pack_words.h"
 #include "tensor/dequantize.h"
 
 namespace ingot::cpu {
@@ -197,6 +198,10 @@ PackRow prepare(WeightSegment& s, const Kernels& kernels, const WeightRows& part
   if (part.dtype == DType::bf16) return prepare_scalars(s, part, SegmentKind::bf16, 2);
   if (const TileLayout layout = tile_layout(part.dtype); layout.bits != 0) {
     use_layout(s, kernels, layout);
+    if (const PackWords pack = pack_words(part.dtype); pack != nullptr)
+      return [&part, pack](WeightSegment& segment, int row, PackScratch&) {
+        pack(segment, row, part.row(row));
+      };
     return [&part](WeightSegment& segment, int row, PackScratch&) {
       pack_ggml_row(segment, row, part.row(row));
     };
@@ -208,10 +213,12 @@ PackRow prepare(WeightSegment& s, const Kernels& kernels, const WeightRows& part
 // Tile by tile, over the pool.
 void pack_rows(WeightSegment& s, const PackRow& pack_row, ThreadPool& pool) {
   constexpr int kGrain = 4;  // tiles
+  const bool writes_all = s.kind == SegmentKind::tiles && pack_words(s.dtype) != nullptr;
   pool.parallel_for(s.n_tiles, kGrain, [&](WorkRange range) {
     PackScratch scratch;
     for (int tile = range.begin; tile < range.end; ++tile) {
-      std::memset(s.data + size_t(tile) * s.tile_bytes, 0, s.tile_bytes);
+      if (!writes_all || s.rows_in_tile(tile) < kTileRows)
+        std::memset(s.data + size_t(tile) * s.tile_bytes, 0, s.tile_bytes);
       for (int r = 0; r < s.rows_in_tile(tile); ++r)
         pack_row(s, tile * kTileRows + r, scratch);
     }
