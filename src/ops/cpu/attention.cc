@@ -460,7 +460,7 @@ void CpuOps::attention(Rows out, Rows q, const KvPages& kv, const Batch& batch,
   if (q.n_rows == 0) return;
   const int32_t* sequences = host<const int32_t>(batch.sequences);
   const bool own_keys = args.selection.bits.data != nullptr && q.n_rows > 1;
-  if (q.n_rows <= kFewAttentionRows && !own_keys &&
+  if (q.n_rows <= kFewAttentionRows && !own_keys && !switched("no_splits") &&
       same_sequence(sequences, 0, q.n_rows) == q.n_rows)
     attend_splits(out, q, kv, batch, args);
   else

@@ -3,12 +3,14 @@
 // avx2_matmul.cc: whole numbers are exact in any order, floats are added in the same one.
 #include "ops/cpu/avx2_codes.h"
 #include "ops/cpu/packed.h"
+#include "ops/testing_faults.h"
 
 namespace ingot::cpu {
 namespace {
 
-constexpr int kPrefetchBytes = 4096;  // ahead of the group at hand
-constexpr int kMostRows = 4;          // that registers hold
+// Memory is asked for so far ahead of the group at hand.
+inline size_t prefetch_bytes() { return switched("no_prefetch") ? 0 : 4096; }
+constexpr int kMostRows = 4;  // that registers hold
 
 // How many pairs of products of unsigned codes fit an int16: 2 * 127 * code * n <= 32767.
 constexpr int sums_in_int16(CodeRange range) {
@@ -96,6 +98,7 @@ void meet(const uint8_t* p, int n_spans, int groups_in_span, size_t header_bytes
           float* acc) {
   using S = typename L::S;
   constexpr bool kZeros = L::kZero != 0;
+  const size_t ahead = prefetch_bytes();
   __m256 sum[rows];
   for (int t = 0; t < rows; ++t) sum[t] = _mm256_loadu_ps(acc + t * kTileRows);
   for (int span = 0; span < n_spans; ++span) {
@@ -103,8 +106,7 @@ void meet(const uint8_t* p, int n_spans, int groups_in_span, size_t header_bytes
     p += header_bytes;
     for (int i = 0; i < groups_in_span; ++i, p += group_bytes, acts += act_stride) {
       for (size_t line = 0; line < group_bytes; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(p) + kPrefetchBytes + line,
-                     _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(p) + ahead + line, _MM_HINT_T0);
       __m256i total[rows][2];
       sum_group<typename L::Codes, S::kHalves>(p + scale_bytes, acts, total);
       const GroupScales s = S::group(header, p);
@@ -205,13 +207,13 @@ inline void meet_columns(const typename Type::Element* w, int n, const float* x,
 template <typename Type, int rows>
 void meet_floats(const typename Type::Element* w, int n_cols, const float* x,
                  size_t x_stride, float* acc) {
+  const size_t ahead = prefetch_bytes();
   __m256 sum[rows];
   for (int t = 0; t < rows; ++t) sum[t] = _mm256_loadu_ps(acc + t * kTileRows);
   for (int c = 0; c < n_cols; c += kGroupCols) {
     const auto* at = w + c * kTileRows;
     for (size_t line = 0; line < sizeof(*w) * kGroupCols * kTileRows; line += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(at) + kPrefetchBytes + line,
-                   _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(at) + ahead + line, _MM_HINT_T0);
     if (n_cols - c >= kGroupCols)
       meet_columns<Type>(at, kGroupCols, x + c, x_stride, sum);
     else

@@ -103,15 +103,17 @@ void CpuOps::matmul_segment(const WeightSegment& s, int begin, int end, Rows out
                             ThreadScratch& scratch) {
   const float* acc = scratch.acc.data();
   const bool backwards = fault("summation_order") && in.n_rows > 1;
-  if (variant_of(s, in.n_rows, act_) == MatmulVariant::few_rows && !backwards) {
+  if (variant_of(s, in.n_rows, act_) == MatmulVariant::few_rows && !backwards &&
+      !switched("no_few_rows")) {
     for (int tile = begin; tile < end; ++tile) {
       few_rows_tile(s, tile, in, scratch);
       store_tile(s, tile, 0, in.n_rows, out, in.out_rows, bias, acc);
     }
     return;
   }
-  for (int tile = begin; tile < end; tile += kernels_.tiles_together) {
-    const int n_tiles = std::min(kernels_.tiles_together, end - tile);
+  const int together = switched("no_tile_pairs") ? 1 : kernels_.tiles_together;
+  for (int tile = begin; tile < end; tile += together) {
+    const int n_tiles = std::min(together, end - tile);
     for (int t0 = 0; t0 < in.n_rows; t0 += kPassTokens) {
       const int n_tokens = std::min(kPassTokens, in.n_rows - t0);
       many_rows_tiles(s, tile, n_tiles, in, t0, n_tokens, scratch);

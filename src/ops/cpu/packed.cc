@@ -1,5 +1,7 @@
 #include "ops/cpu/packed.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include "ops/cpu/pack_coded.h"
 #include "ops/cpu/pack_tiles.h"
 #include "ops/cpu/pack_words.h"
+#include "ops/testing_faults.h"
 #include "tensor/dequantize.h"
 
 namespace ingot::cpu {
@@ -25,6 +28,12 @@ void allocate_tiles(WeightSegment& s, size_t tile_bytes) {
   s.owned = std::make_unique_for_overwrite<std::byte[]>(bytes);  // pack_rows() clears
   const auto address = reinterpret_cast<uintptr_t>(s.owned.get());
   s.data = s.owned.get() + (kAlign - address % kAlign) % kAlign;
+  if (switched("huge_pages")) {
+    constexpr uintptr_t kPage = 4096;
+    const uintptr_t first = (address + kPage - 1) / kPage * kPage;
+    if (first + kPage < address + bytes)
+      ::madvise(reinterpret_cast<void*>(first), address + bytes - first, MADV_HUGEPAGE);
+  }
 }
 
 // Tiles [n_cols, 8] of a scalar type: element `size` bytes.
@@ -198,7 +207,8 @@ PackRow prepare(WeightSegment& s, const Kernels& kernels, const WeightRows& part
   if (part.dtype == DType::bf16) return prepare_scalars(s, part, SegmentKind::bf16, 2);
   if (const TileLayout layout = tile_layout(part.dtype); layout.bits != 0) {
     use_layout(s, kernels, layout);
-    if (const PackWords pack = pack_words(part.dtype); pack != nullptr)
+    if (const PackWords pack = pack_words(part.dtype);
+        pack != nullptr && !switched("no_words"))
       return [&part, pack](WeightSegment& segment, int row, PackScratch&) {
         pack(segment, row, part.row(row));
       };
