@@ -33,6 +33,10 @@ const Kernels& choose_kernels(std::string_view isa) {
   const Kernels* vector = vector_kernels();
   if (isa == "auto") return vector != nullptr ? *vector : scalar_kernels();
   if (isa == "scalar") return scalar_kernels();
+#if defined(__aarch64__)
+  if (isa == "neon") return neon_kernels();
+  if (const Kernels* variant = neon_variant(isa); variant != nullptr) return *variant;
+#endif
   if (vector != nullptr && isa == vector->isa) return *vector;
   fail_usage("instruction set '{}': this machine has auto, scalar{}{}", isa,
              vector != nullptr ? ", " : "", vector != nullptr ? vector->isa : "");

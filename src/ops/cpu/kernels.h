@@ -179,6 +179,9 @@ const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 #elif defined(__aarch64__)
 const Kernels& neon_kernels();
+// "neon-plain", "neon-dotprod" or "neon-i8mm": the same bits by other instructions.  Null
+// when this CPU lacks them.
+const Kernels* neon_variant(std::string_view isa);
 #endif
 
 // isa: "auto", "scalar", "avx2", "neon".  Throws Error when this CPU or build lacks it.

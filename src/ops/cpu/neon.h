@@ -7,13 +7,20 @@
 
 namespace ingot::cpu {
 
-using DotInt8 = void (*)(const TileGroup* w, const TileFormat& format, int n_groups,
-                         const ActGroup* acts, size_t act_stride, int n_tokens,
-                         float* acc);
-DotInt8 neon_dot_int8();      // multiplies and adds pairs
-DotInt8 neon_dotprod_int8();  // needs the dot product instructions; the same bits
+// What differs between the variants: the instructions that multiply bytes.  Whole numbers
+// are exact, so all of them give the same bits.
+struct NeonProducts {
+  decltype(Kernels::dot_int8) dot_int8;
+  decltype(Kernels::few_rows) few_rows;
+};
+NeonProducts neon_plain();
+NeonProducts neon_dotprod();  // needs the dot product instructions
+NeonProducts neon_i8mm();     // needs those and the matrix ones
+
+FewRows neon_few_floats(const WeightSegment& segment);  // null when it has codes
 
 void add_neon_matmul(Kernels& table);
+void add_neon_unpack(Kernels& table);
 void add_neon_attention(Kernels& table);
 void add_neon_recurrent(Kernels& table);
 

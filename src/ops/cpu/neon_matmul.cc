@@ -1,17 +1,8 @@
-// NEON: activations to int8, dot products over tiles of 8 rows, widening.
-#include "ops/cpu/neon_dot.h"
+// NEON: activations to int8, float dot products over tiles of 8 rows, widening.
+#include "ops/cpu/neon.h"
 
 namespace ingot::cpu {
 namespace {
-
-// At most 2 * 128 * 127 in 16 bits.
-struct Pairs {
-  static int32x4_t add(int32x4_t sum, int8x16_t a, int8x16_t b) {
-    const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(b));
-    const int16x8_t high = vmull_high_s8(a, b);
-    return vpadalq_s16(sum, vpaddq_s16(low, high));
-  }
-};
 
 // ---- activations --------------------------------------------------------------------
 
@@ -110,8 +101,6 @@ void widen_f16(const uint16_t* source, int n, float* out) {
 }
 
 }  // namespace
-
-DotInt8 neon_dot_int8() { return dot_int8_by<Pairs>; }
 
 void add_neon_matmul(Kernels& table) {
   table.quantise = quantise;
