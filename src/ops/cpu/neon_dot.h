@@ -9,6 +9,9 @@ namespace {  // each file that includes this is compiled for its own machine
 
 constexpr int kHalfChunks = kGroupCols / 8;
 
+// The compiler loads nothing of the next step before this one: registers are few.
+[[gnu::always_inline]] inline void end_step() { asm volatile("" ::: "memory"); }
+
 // Whole sums of `tokens` tokens: rows 0-3 and 4-7.
 template <int tokens>
 using Sums = int32x4_t[tokens][2];
@@ -20,8 +23,9 @@ struct ByRows {
   static constexpr int kTokens = 4;
 
   template <bool small, int v, int tokens>
-  static void add_chunks(const TileGroup& w, int h, const int8x16_t (&y)[tokens],
-                         Sums<tokens>& sums) {
+  [[gnu::always_inline]] static void add_chunks(const TileGroup& w, int h,
+                                                const int8x16_t (&y)[tokens],
+                                                Sums<tokens>& sums) {
     const auto* a = reinterpret_cast<const int8_t*>(w.code[h * kHalfChunks + v]);
     const auto* b = reinterpret_cast<const int8_t*>(w.code[h * kHalfChunks + v + 1]);
     for (int r = 0; r < 2; ++r) {
@@ -29,6 +33,7 @@ struct ByRows {
 #pragma GCC unroll 4
       for (int t = 0; t < tokens; ++t)
         sums[t][r] = Add::template two<small, v>(sums[t][r], first, second, y[t]);
+      end_step();
     }
   }
 

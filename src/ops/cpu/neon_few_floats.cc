@@ -64,14 +64,18 @@ template <typename Type, int rows>
 void meet(const typename Type::Element* w, int n_cols, const float* x, size_t x_stride,
           float* acc) {
   Sums<rows> sum;
+#pragma GCC unroll 4
   for (int t = 0; t < rows; ++t)
+#pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) sum[t][r] = vld1q_f32(acc + t * kTileRows + 4 * r);
   for (int c = 0; c < n_cols; c += kGroupCols)
     if (n_cols - c >= kGroupCols)
       meet_columns<Type>(w + c * kTileRows, kGroupCols, x + c, x_stride, sum);
     else
       meet_columns<Type>(w + c * kTileRows, n_cols - c, x + c, x_stride, sum);
+#pragma GCC unroll 4
   for (int t = 0; t < rows; ++t)
+#pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) vst1q_f32(acc + t * kTileRows + 4 * r, sum[t][r]);
 }
 

@@ -17,7 +17,8 @@ using GroupSums = int32x4_t[rows][2];  // [half]
 
 // Chunks v, v + 1, v + 4 and v + 5 of 4 weight rows: both halves apart, or all in [0].
 template <typename Add, typename Codes, bool halves, int v, int rows>
-inline void add_four_chunks(const uint8_t* p, const ActGroup* y, GroupSums<rows>& sums) {
+[[gnu::always_inline]] inline void add_four_chunks(const uint8_t* p, const ActGroup* y,
+                                                   GroupSums<rows>& sums) {
   uint8x16_t low[2], high[2];
   Codes::template pair<v>(p, low[0], high[0]);
   Codes::template pair<v + 1>(p, low[1], high[1]);
@@ -31,6 +32,7 @@ inline void add_four_chunks(const uint8_t* p, const ActGroup* y, GroupSums<rows>
                                                  vreinterpretq_s8_u8(high[1]),
                                                  vld1q_s8(y[t].code + kGroupCols / 2));
   }
+  end_step();
 }
 
 // A layout that is worth a kernel of its own.
@@ -43,9 +45,10 @@ struct Layout {
 
 // One group meets weight rows 4 r .. 4 r + 3.
 template <typename Add, typename L, int rows>
-inline void meet_group(const uint8_t* own, size_t scale_bytes,
-                       const typename L::S::Header& header, const ActGroup* y, int r,
-                       float32x4_t (&acc)[rows][2]) {
+[[gnu::always_inline]] inline void meet_group(const uint8_t* own, size_t scale_bytes,
+                                              const typename L::S::Header& header,
+                                              const ActGroup* y, int r,
+                                              float32x4_t (&acc)[rows][2]) {
   using S = typename L::S;
   using Codes = typename L::Codes;
   const uint8_t* codes = own + scale_bytes + r * kHalfTile;
@@ -83,7 +86,9 @@ struct Spans {
 template <typename Add, typename L, int rows>
 void meet(const Spans& s, const ActGroup* acts, size_t act_stride, float* acc) {
   float32x4_t sum[rows][2];
+#pragma GCC unroll 4
   for (int t = 0; t < rows; ++t)
+#pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) sum[t][r] = vld1q_f32(acc + t * kTileRows + 4 * r);
   const uint8_t* p = s.p;
   for (int span = 0; span < s.n_spans; ++span) {
@@ -94,7 +99,9 @@ void meet(const Spans& s, const ActGroup* acts, size_t act_stride, float* acc) {
       meet_group<Add, L>(p, s.scale_bytes, headers[1], acts, 1, sum);
     }
   }
+#pragma GCC unroll 4
   for (int t = 0; t < rows; ++t)
+#pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) vst1q_f32(acc + t * kTileRows + 4 * r, sum[t][r]);
 }
 

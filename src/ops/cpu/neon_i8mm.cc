@@ -14,8 +14,9 @@ struct Squares {
 
   // Columns 8 k .. 8 k + 7.  An odd last token stands in for its neighbour.
   template <int tokens, int pairs>
-  static void add_columns(const TileGroup& w, int k, const ActGroup* y,
-                          Matrix<pairs>& squares) {
+  [[gnu::always_inline]] static void add_columns(const TileGroup& w, int k,
+                                                 const ActGroup* y,
+                                                 Matrix<pairs>& squares) {
     const auto* a = reinterpret_cast<const int32_t*>(w.code[2 * k]);
     const auto* b = reinterpret_cast<const int32_t*>(w.code[2 * k + 1]);
     int8x16_t rows[4];  // 2 rows of 8 columns
@@ -35,6 +36,7 @@ struct Squares {
       for (int i = 0; i < 4; ++i)
         squares[p][i] = vmmlaq_s32(squares[p][i], rows[i], acts);
     }
+    end_step();
   }
 
   // Halves [first, first + n) of a group.
