@@ -2,6 +2,9 @@
 // that the CPU lacks are passed over: QEMU_CPU=max has all three.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "ops/ops_testing.h"
 #include "ops/weights_testing.h"
 
@@ -33,6 +36,39 @@ std::vector<float> matmul(const std::string& isa, const TestWeight& weight,
   TestRows out(*ops, n, weight.n_rows());
   ops->matmul(out.rows, in.rows, *packed, {});
   return out.values();
+}
+
+// The largest sums that narrow intermediate numbers must hold, exactly.
+TEST(NeonVariants, HoldTheLargestSums) {
+  struct Extreme {
+    cpu::CodeRange range;
+    int code;
+  };
+  constexpr int kMostTokens = 17;
+  for (const std::string& name : variants())
+    for (const Extreme& e :
+         {Extreme{cpu::CodeRange::s8, -128}, Extreme{cpu::CodeRange::s8, 127},
+          Extreme{cpu::CodeRange::u6, 63}, Extreme{cpu::CodeRange::u4, 15}})
+      for (const int activation : {-127, 127})
+        for (const bool halves : {false, true}) {
+          cpu::TileGroup w{};
+          std::memset(w.code, e.code, sizeof w.code);
+          for (auto& half : w.scale) std::fill_n(half, cpu::kTileRows, 1.0f);
+          std::vector<cpu::ActGroup> acts(kMostTokens);
+          for (cpu::ActGroup& y : acts) {
+            std::fill_n(y.code, cpu::kGroupCols, int8_t(activation));
+            y.scale = 1.0f;
+          }
+          std::vector<float> sums(size_t(kMostTokens) * cpu::kTileRows, 0.0f);
+          const cpu::TileFormat format{
+              .range = e.range, .zero = 0, .halves = halves, .offsets = false};
+          cpu::neon_variant(name)->dot_int8(&w, 1, format, 1, acts.data(), kMostTokens,
+                                            kMostTokens, sums.data());
+          const auto wanted = float(cpu::kGroupCols * e.code * activation);
+          for (const float sum : sums)
+            ASSERT_EQ(sum, wanted)
+                << name << ", code " << e.code << ", halves " << halves;
+        }
 }
 
 class NeonMatmul : public testing::TestWithParam<WeightKind> {};
