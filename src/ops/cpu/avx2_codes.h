@@ -25,6 +25,7 @@ inline __m256i move_bits(__m256i bytes, int from, int to, int mask) {
 
 struct FourBits {
   static constexpr CodeRange kRange = CodeRange::u4;
+  static constexpr int kBits = 4;
   static void pair(const uint8_t* p, int v, __m256i& low, __m256i& high) {
     const __m256i both = load_bytes(p + kVector * v);
     low = _mm256_and_si256(both, _mm256_set1_epi8(15));
@@ -34,6 +35,7 @@ struct FourBits {
 
 struct FiveBits {
   static constexpr CodeRange kRange = CodeRange::u5;
+  static constexpr int kBits = 5;
   static void pair(const uint8_t* p, int v, __m256i& low, __m256i& high) {
     const __m256i fifth = load_bytes(p + 4 * kVector);
     FourBits::pair(p, v, low, high);
@@ -44,6 +46,7 @@ struct FiveBits {
 
 struct SixBits {
   static constexpr CodeRange kRange = CodeRange::u6;
+  static constexpr int kBits = 6;
   static void pair(const uint8_t* p, int v, __m256i& low, __m256i& high) {
     FourBits::pair(p, v, low, high);
     low = _mm256_or_si256(low, move_bits(load_bytes(p + 4 * kVector), 2 * v, 4, 3));
@@ -53,6 +56,7 @@ struct SixBits {
 
 struct TwoBits {
   static constexpr CodeRange kRange = CodeRange::u4;
+  static constexpr int kBits = 2;
   static void pair(const uint8_t* p, int v, __m256i& low, __m256i& high) {
     low = move_bits(load_bytes(p), 2 * v, 0, 3);
     high = move_bits(load_bytes(p + kVector), 2 * v, 0, 3);
@@ -61,6 +65,7 @@ struct TwoBits {
 
 struct ThreeBits {
   static constexpr CodeRange kRange = CodeRange::u4;
+  static constexpr int kBits = 3;
   static void pair(const uint8_t* p, int v, __m256i& low, __m256i& high) {
     const __m256i third = load_bytes(p + 2 * kVector);
     TwoBits::pair(p, v, low, high);
@@ -71,6 +76,7 @@ struct ThreeBits {
 
 struct EightBits {
   static constexpr CodeRange kRange = CodeRange::s8;
+  static constexpr int kBits = 8;
   static void pair(const uint8_t* p, int v, __m256i& low, __m256i& high) {
     low = load_bytes(p + kVector * v);
     high = load_bytes(p + kVector * (v + 4));
@@ -81,6 +87,7 @@ struct EightBits {
 template <CodeTable table>
 struct TableBits {
   static constexpr CodeRange kRange = CodeRange::s8;
+  static constexpr int kBits = 4;
   static void pair(const uint8_t* p, int v, __m256i& low, __m256i& high) {
     const __m256i values =
         table == CodeTable::iq4
@@ -149,6 +156,22 @@ struct Scales {
       kind == ScaleKind::k_min_16 || kind == ScaleKind::affine_f16 ||
       kind == ScaleKind::affine_bf16 || kind == ScaleKind::affine_f32 ||
       kind == ScaleKind::zero_f16 || kind == ScaleKind::zero_bf16;
+
+  static constexpr bool kOneHalf = kind == ScaleKind::f16 ||
+                                   kind == ScaleKind::f16_times_32 ||
+                                   kind == ScaleKind::f16_times_16;
+  static constexpr bool kZeroPoint =
+      kind == ScaleKind::zero_f16 || kind == ScaleKind::zero_bf16;
+  static constexpr size_t kHeaderBytes = kTileRows * (kOneHalf                         ? 2
+                                                      : kind == ScaleKind::affine_f32  ? 8
+                                                      : kind == ScaleKind::e8m0_halved ? 1
+                                                      : kind == ScaleKind::e4m3_halved ? 0
+                                                      : kZeroPoint                     ? 3
+                                                                   : 4);
+  static constexpr size_t kGroupBytes =
+      kTileRows * (kind == ScaleKind::f16_times_32       ? 1
+                   : kHalves || kind == ScaleKind::k_min ? 2
+                                                         : 0);
 
   // What the groups of a span share: its scales, and its offsets or their unit.
   struct Header {

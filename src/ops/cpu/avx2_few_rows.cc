@@ -83,32 +83,37 @@ inline __m256 add_scaled(__m256 acc, __m256i sum, __m256 scale, __m256 offset, f
   return acc;
 }
 
-// A layout that is worth a kernel of its own.
+// A layout that is worth a kernel of its own; sizes as TileLayout says.
 template <typename CodesOf, ScaleKind kind, int zero_of>
 struct Layout {
   using Codes = CodesOf;
   using S = Scales<kind>;
   static constexpr int kZero = zero_of;
+  static constexpr size_t kHeaderBytes = S::kHeaderBytes;
+  static constexpr size_t kScaleBytes = S::kGroupBytes;
+  static constexpr size_t kGroupBytes = kScaleBytes + size_t(Codes::kBits) * 32;
 };
 
 // Spans [0, n_spans) of a tile; acts + g * act_stride are group g's rows.
 template <typename L, int rows>
-void meet(const uint8_t* p, int n_spans, int groups_in_span, size_t header_bytes,
-          size_t scale_bytes, size_t group_bytes, const ActGroup* acts, size_t act_stride,
-          float* acc) {
+void meet(const uint8_t* p, int n_spans, int groups_in_span, const ActGroup* acts,
+          size_t act_stride, bool from_zero, float* acc) {
   using S = typename L::S;
   constexpr bool kZeros = L::kZero != 0;
   const size_t ahead = prefetch_bytes();
   __m256 sum[rows];
-  for (int t = 0; t < rows; ++t) sum[t] = _mm256_loadu_ps(acc + t * kTileRows);
+#pragma GCC unroll 4
+  for (int t = 0; t < rows; ++t)
+    sum[t] = from_zero ? _mm256_setzero_ps() : _mm256_loadu_ps(acc + t * kTileRows);
   for (int span = 0; span < n_spans; ++span) {
     const typename S::Header header = S::header(p);
-    p += header_bytes;
-    for (int i = 0; i < groups_in_span; ++i, p += group_bytes, acts += act_stride) {
-      for (size_t line = 0; line < group_bytes; line += 64)
+    p += L::kHeaderBytes;
+    for (int i = 0; i < groups_in_span; ++i, p += L::kGroupBytes, acts += act_stride) {
+#pragma GCC unroll 5
+      for (size_t line = 0; line < L::kGroupBytes; line += 64)
         _mm_prefetch(reinterpret_cast<const char*>(p) + ahead + line, _MM_HINT_T0);
       __m256i total[rows][2];
-      sum_group<typename L::Codes, S::kHalves>(p + scale_bytes, acts, total);
+      sum_group<typename L::Codes, S::kHalves>(p + L::kScaleBytes, acts, total);
       const GroupScales s = S::group(header, p);
 #pragma GCC unroll 4
       for (int t = 0; t < rows; ++t) {
@@ -126,37 +131,41 @@ void meet(const uint8_t* p, int n_spans, int groups_in_span, size_t header_bytes
       }
     }
   }
+#pragma GCC unroll 4
   for (int t = 0; t < rows; ++t) _mm256_storeu_ps(acc + t * kTileRows, sum[t]);
 }
 
 template <typename L>
-void few_rows(const WeightSegment& s, int tile, const MatmulInput& in, float* acc) {
-  const TileLayout& l = s.layout;
+void few_rows(const WeightSegment& s, int tile, int n_tiles, const MatmulInput& in,
+              float* acc) {
+  const int span_cols = s.layout.span_cols;
+  const int groups_in_span = span_cols / kGroupCols;
+  const size_t span_bytes = L::kHeaderBytes + size_t(groups_in_span) * L::kGroupBytes;
+  const int n_spans = s.n_cols / span_cols;
   const auto* bytes =
       reinterpret_cast<const uint8_t*>(s.data) + size_t(tile) * s.tile_bytes;
-  const int groups_in_span = l.span_cols / kGroupCols;
-  const size_t header_bytes = l.header_bytes(), scale_bytes = l.scale_bytes();
-  const size_t group_bytes = l.group_bytes(), span_bytes = l.span_bytes();
-  const int n_spans = s.n_cols / l.span_cols;
   // More rows than registers hold meet the tile in turns, part by part, so that all but
   // the first find it in the first-level cache.
   constexpr int kPartCols = 1024;
-  const int part = in.n_rows <= kMostRows || l.span_cols > kPartCols
-                       ? n_spans
-                       : kPartCols / l.span_cols;
-  for (int span = 0; span < n_spans; span += part) {
-    const int n = n_spans - span < part ? n_spans - span : part;
-    const ActGroup* acts = in.acts + size_t(span * groups_in_span) * in.act_stride;
-    const uint8_t* p = bytes + size_t(span) * span_bytes;
-    for (int t = 0; t < in.n_rows; t += kMostRows) {
-      const int left = in.n_rows - t;
-      const auto run = left >= 4   ? meet<L, 4>
-                       : left == 3 ? meet<L, 3>
-                       : left == 2 ? meet<L, 2>
-                                   : meet<L, 1>;
-      run(p, n, groups_in_span, header_bytes, scale_bytes, group_bytes, acts + t,
-          in.act_stride, acc + t * kTileRows);
+  const int part =
+      in.n_rows <= kMostRows || span_cols > kPartCols ? n_spans : kPartCols / span_cols;
+  for (int i = 0; i < n_tiles; ++i) {
+    for (int span = 0; span < n_spans; span += part) {
+      const int n = n_spans - span < part ? n_spans - span : part;
+      const ActGroup* acts = in.acts + size_t(span * groups_in_span) * in.act_stride;
+      const uint8_t* p = bytes + size_t(span) * span_bytes;
+      for (int t = 0; t < in.n_rows; t += kMostRows) {
+        const int left = in.n_rows - t;
+        const auto run = left >= 4   ? meet<L, 4>
+                         : left == 3 ? meet<L, 3>
+                         : left == 2 ? meet<L, 2>
+                                     : meet<L, 1>;
+        run(p, n, groups_in_span, acts + t, in.act_stride, span == 0,
+            acc + t * kTileRows);
+      }
     }
+    bytes += s.tile_bytes;
+    acc += size_t(in.n_rows) * kTileRows;
   }
 }
 
@@ -206,10 +215,12 @@ inline void meet_columns(const typename Type::Element* w, int n, const float* x,
 
 template <typename Type, int rows>
 void meet_floats(const typename Type::Element* w, int n_cols, const float* x,
-                 size_t x_stride, float* acc) {
+                 size_t x_stride, bool from_zero, float* acc) {
   const size_t ahead = prefetch_bytes();
   __m256 sum[rows];
-  for (int t = 0; t < rows; ++t) sum[t] = _mm256_loadu_ps(acc + t * kTileRows);
+#pragma GCC unroll 4
+  for (int t = 0; t < rows; ++t)
+    sum[t] = from_zero ? _mm256_setzero_ps() : _mm256_loadu_ps(acc + t * kTileRows);
   for (int c = 0; c < n_cols; c += kGroupCols) {
     const auto* at = w + c * kTileRows;
     for (size_t line = 0; line < sizeof(*w) * kGroupCols * kTileRows; line += 64)
@@ -223,22 +234,26 @@ void meet_floats(const typename Type::Element* w, int n_cols, const float* x,
 }
 
 template <typename Type>
-void few_float_rows(const WeightSegment& s, int tile, const MatmulInput& in, float* acc) {
+void few_float_rows(const WeightSegment& s, int tile, int n_tiles, const MatmulInput& in,
+                    float* acc) {
   constexpr int kPartCols = 256;
-  const auto* w = reinterpret_cast<const typename Type::Element*>(
-      s.data + size_t(tile) * s.tile_bytes);
   const int part = in.n_rows <= kMostRows ? s.n_cols : kPartCols;
-  for (int c = 0; c < s.n_cols; c += part) {
-    const int n = s.n_cols - c < part ? s.n_cols - c : part;
-    for (int t = 0; t < in.n_rows; t += kMostRows) {
-      const int left = in.n_rows - t;
-      const auto run = left >= 4   ? meet_floats<Type, 4>
-                       : left == 3 ? meet_floats<Type, 3>
-                       : left == 2 ? meet_floats<Type, 2>
-                                   : meet_floats<Type, 1>;
-      run(w + size_t(c) * kTileRows, n, in.x + size_t(t) * in.x_stride + c, in.x_stride,
-          acc + t * kTileRows);
+  for (int i = tile; i < tile + n_tiles; ++i) {
+    const auto* w = reinterpret_cast<const typename Type::Element*>(
+        s.data + size_t(i) * s.tile_bytes);
+    for (int c = 0; c < s.n_cols; c += part) {
+      const int n = s.n_cols - c < part ? s.n_cols - c : part;
+      for (int t = 0; t < in.n_rows; t += kMostRows) {
+        const int left = in.n_rows - t;
+        const auto run = left >= 4   ? meet_floats<Type, 4>
+                         : left == 3 ? meet_floats<Type, 3>
+                         : left == 2 ? meet_floats<Type, 2>
+                                     : meet_floats<Type, 1>;
+        run(w + size_t(c) * kTileRows, n, in.x + size_t(t) * in.x_stride + c, in.x_stride,
+            c == 0, acc + t * kTileRows);
+      }
     }
+    acc += size_t(in.n_rows) * kTileRows;
   }
 }
 

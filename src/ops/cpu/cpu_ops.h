@@ -119,9 +119,6 @@ class CpuOps : public Ops {
   // Tiles [begin, end) of the weight.
   void matmul_tiles(const PackedWeight& weight, Rows out, const MatmulInput& in,
                     const float* bias, int begin, int end, ThreadScratch& scratch);
-  // acc [n_rows, 8] of one tile, by the kernel for few rows.
-  void few_rows_tile(const WeightSegment& segment, int tile, const MatmulInput& in,
-                     ThreadScratch& scratch);
   // acc [n_tiles, n_tokens, 8] of rows [first, first + n_tokens).
   void many_rows_tiles(const WeightSegment& segment, int tile, int n_tiles,
                        const MatmulInput& in, int first, int n_tokens,

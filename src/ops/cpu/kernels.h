@@ -65,9 +65,11 @@ struct MatmulInput {
   const int32_t* out_rows = nullptr;  // row i of the result goes there; null: to row i
 };
 
-// acc[i][row] += the products of a whole tile with row i of the input, i < n_rows.
-using FewRows = void (*)(const WeightSegment& segment, int tile, const MatmulInput& in,
-                         float* acc);
+// acc[tile][i][row] = the products of n_tiles whole tiles, from `tile` on, with row i of
+// the input, i < n_rows.
+using FewRows = void (*)(const WeightSegment& segment, int tile, int n_tiles,
+                         const MatmulInput& in, float* acc);
+constexpr int kFewRowsTiles = 16;  // the largest n_tiles
 
 // How keys or values of one page and head lie: rows of `dim` elements.
 struct KvRun {

@@ -43,6 +43,10 @@ void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens,
   for (int t = 0; t < n_tokens; ++t) {
     const int token = first_token + t;
     float* row = host_row(out, out_rows == nullptr ? token : out_rows[token]) + first_row;
+    if (bias == nullptr && n_rows == kTileRows) {
+      std::memcpy(row, acc + t * kTileRows, kTileRows * sizeof(float));
+      continue;
+    }
     for (int r = 0; r < n_rows; ++r) {
       const float value = acc[t * kTileRows + r];
       row[r] = bias == nullptr ? value : value + bias[first_row + r];
@@ -51,12 +55,6 @@ void store_tile(const WeightSegment& s, int tile, int first_token, int n_tokens,
 }
 
 }  // namespace
-
-void CpuOps::few_rows_tile(const WeightSegment& s, int tile, const MatmulInput& in,
-                           ThreadScratch& scratch) {
-  std::fill_n(scratch.acc.data(), in.n_rows * kTileRows, 0.0f);
-  s.few_rows(s, tile, in, scratch.acc.data());
-}
 
 void CpuOps::many_rows_tiles(const WeightSegment& s, int tile, int n_tiles,
                              const MatmulInput& in, int first, int n_tokens,
@@ -105,9 +103,12 @@ void CpuOps::matmul_segment(const WeightSegment& s, int begin, int end, Rows out
   const bool backwards = fault("summation_order") && in.n_rows > 1;
   if (variant_of(s, in.n_rows, act_) == MatmulVariant::few_rows && !backwards &&
       !switched("no_few_rows")) {
-    for (int tile = begin; tile < end; ++tile) {
-      few_rows_tile(s, tile, in, scratch);
-      store_tile(s, tile, 0, in.n_rows, out, in.out_rows, bias, acc);
+    for (int tile = begin; tile < end; tile += kFewRowsTiles) {
+      const int n_tiles = std::min(kFewRowsTiles, end - tile);
+      s.few_rows(s, tile, n_tiles, in, scratch.acc.data());
+      for (int i = 0; i < n_tiles; ++i)
+        store_tile(s, tile + i, 0, in.n_rows, out, in.out_rows, bias,
+                   acc + i * in.n_rows * kTileRows);
     }
     return;
   }

@@ -80,7 +80,7 @@ void meet(const typename Type::Element* w, int n_cols, const float* x, size_t x_
 }
 
 template <typename Type>
-void few_rows(const WeightSegment& s, int tile, const MatmulInput& in, float* acc) {
+void meet_tile(const WeightSegment& s, int tile, const MatmulInput& in, float* acc) {
   constexpr int kPartCols = 256;  // that stay in the first-level cache for the next rows
   const auto* w = reinterpret_cast<const typename Type::Element*>(
       s.data + size_t(tile) * s.tile_bytes);
@@ -96,6 +96,15 @@ void few_rows(const WeightSegment& s, int tile, const MatmulInput& in, float* ac
       run(w + size_t(c) * kTileRows, n, in.x + size_t(t) * in.x_stride + c, in.x_stride,
           acc + t * kTileRows);
     }
+  }
+}
+
+template <typename Type>
+void few_rows(const WeightSegment& s, int tile, int n_tiles, const MatmulInput& in,
+              float* acc) {
+  for (int i = 0; i < n_tiles; ++i, acc += size_t(in.n_rows) * kTileRows) {
+    for (int j = 0; j < in.n_rows * kTileRows; ++j) acc[j] = 0.0f;
+    meet_tile<Type>(s, tile + i, in, acc);
   }
 }
 

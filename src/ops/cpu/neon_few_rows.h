@@ -106,7 +106,7 @@ void meet(const Spans& s, const ActGroup* acts, size_t act_stride, float* acc) {
 }
 
 template <typename Add, typename L>
-void few_rows(const WeightSegment& s, int tile, const MatmulInput& in, float* acc) {
+void meet_tile(const WeightSegment& s, int tile, const MatmulInput& in, float* acc) {
   const TileLayout& l = s.layout;
   const auto* bytes =
       reinterpret_cast<const uint8_t*>(s.data) + size_t(tile) * s.tile_bytes;
@@ -136,6 +136,15 @@ void few_rows(const WeightSegment& s, int tile, const MatmulInput& in, float* ac
                                    : meet<Add, L, 1>;
       run(spans, acts + t, in.act_stride, acc + t * kTileRows);
     }
+  }
+}
+
+template <typename Add, typename L>
+void few_rows(const WeightSegment& s, int tile, int n_tiles, const MatmulInput& in,
+              float* acc) {
+  for (int i = 0; i < n_tiles; ++i, acc += size_t(in.n_rows) * kTileRows) {
+    for (int j = 0; j < in.n_rows * kTileRows; ++j) acc[j] = 0.0f;
+    meet_tile<Add, L>(s, tile + i, in, acc);
   }
 }
 
