@@ -59,7 +59,7 @@ MachineFacts machine_facts() {
   out.features = cpu::cpu_features();
   out.n_cores = default_thread_count();
   out.backend = make_cpu_ops({})->name();
-  for (const char* isa : {"scalar", "avx2", "neon"})
+  for (const char* isa : {"scalar", "avx2", "avx512", "amx", "neon"})
     if (has_kernels(isa)) out.kernel_tables.push_back(isa);
   out.memory_bytes = pages(_SC_PHYS_PAGES);
   out.available_bytes = bytes_in("/proc/meminfo", "MemAvailable");

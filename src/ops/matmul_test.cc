@@ -170,6 +170,49 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Matmul,
                                   std::get<1>(info.param).name;
                          });
 
+// The x86 tables form the same sums in the same order (cpu/NUMERICS.md).
+class WiderTable : public Matmul {};
+
+TEST_P(WiderTable, HasTheBitsOfAvx2) {
+  Random random(37);
+  const int step = kind().column_step();
+  const int n_cols = step * std::max(1, 544 / step) + (step == 1 ? 7 : 0);
+  constexpr int kMost = 129;
+  for (const int n_rows : {5, 16, 51}) {  // 1, 2 and 7 tiles
+    const TestWeight weight(kind(), n_rows, n_cols, random);
+    const WeightRows parts[] = {weight.source()};
+    const std::vector<float> x = random.floats(kMost * n_cols, -2.0f, 2.0f);
+    const std::vector<float> bias = random.floats(n_rows);
+    for (ActMode act : {ActMode::automatic, ActMode::f32}) {
+      const auto wider = make_ops(isa(), 1, act);
+      const auto avx2 = make_ops("avx2", 1, act);
+      const auto packed = wider->pack(parts);
+      const auto packed_avx2 = avx2->pack(parts);
+      const std::vector<float> wanted = matmul(*avx2, *packed_avx2, x, bias);
+      for (int n = 1; n <= kMost; n = n == 64 ? kMost : n + 1) {
+        const std::vector<float> rows(x.begin(), x.begin() + n * n_cols);
+        EXPECT_TRUE(same_bits(matmul(*wider, *packed, rows, bias),
+                              {wanted.begin(), wanted.begin() + n * n_rows}))
+            << n << " rows meet " << n_rows << ", seed 37";
+      }
+    }
+  }
+}
+
+std::vector<std::string> wider_isas() {
+  std::vector<std::string> names = isas();
+  std::erase_if(names, [](const auto& n) { return n != "avx512" && n != "amx"; });
+  return names;
+}
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(WiderTable);
+INSTANTIATE_TEST_SUITE_P(Cpu, WiderTable,
+                         testing::Combine(testing::ValuesIn(wider_isas()),
+                                          testing::ValuesIn(weight_kinds())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" +
+                                  std::get<1>(info.param).name;
+                         });
+
 class StackedMatmul : public OnEveryTable {};
 
 TEST_P(StackedMatmul, PartsOfDifferentTypesStandOneAfterTheOther) {

@@ -1,6 +1,6 @@
 // matmul alone on random weights of one shape: GB/s of weights, warm and from memory,
 // against the memory's own rate, and products a second.  (`ingot bench --kernels` times
-// the shapes of a model.)  Usage: ops_bench [threads] [type ...]
+// the shapes of a model.)  Usage: ops_bench [threads] [table of kernels] [type ...]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,9 +52,13 @@ void bench(Ops& ops, const WeightKind& kind, const Peaks& peaks, int n_threads) 
 int main(int argc, char** argv) {
   using namespace ingot;
   const int n_threads = argc > 1 ? std::stoi(argv[1]) : 1;
+  std::string isa = "auto";
+  for (const cpu::Kernels* table : cpu::kernel_tables())
+    if (argc > 2 && argv[2] == table->isa) isa = table->isa;
+  const int first_type = isa == "auto" ? 2 : 3;
   std::vector<std::string> names = {"q8_0", "q5_0", "q4_0", "q4_1", "q4_k",
                                     "q6_k", "f32",  "f16",  "bf16"};
-  if (argc > 2) names.assign(argv + 2, argv + argc);
+  if (argc > first_type) names.assign(argv + first_type, argv + argc);
   const double bandwidth = cpu::measure_read_bandwidth(n_threads);
   const double int8 = cpu::measure_int8_peak(n_threads);
   const double f32 = cpu::measure_f32_peak(n_threads);
@@ -63,8 +67,9 @@ int main(int argc, char** argv) {
       "type          rows: GB/s cold (warm), cold of what memory gives\n",
       cpu::cpu_name(), n_threads, bandwidth, int8, f32);
   for (const ActMode act : {ActMode::automatic, ActMode::f32}) {
-    const auto ops = make_ops("auto", n_threads, act);
-    fmt::print("activations {}\n", act == ActMode::f32 ? "f32" : "automatic");
+    const auto ops = make_ops(isa, n_threads, act);
+    fmt::print("{}, activations {}\n", ops->name(),
+               act == ActMode::f32 ? "f32" : "automatic");
     for (const WeightKind& kind : weight_kinds()) {
       if (std::find(names.begin(), names.end(), kind.name) == names.end()) continue;
       const bool integer =

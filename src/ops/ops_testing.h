@@ -19,9 +19,9 @@ namespace ingot {
 // Every table of kernels that this machine can run; of NEON's variants the best, by the
 // name that tests may bear.
 inline std::vector<std::string> isas() {
-  std::vector<std::string> names = {"scalar"};
-  const std::string best{cpu::choose_kernels("auto").isa};
-  if (best != "scalar") names.push_back(best.substr(0, best.find('-')));
+  std::vector<std::string> names;
+  for (const cpu::Kernels* table : cpu::kernel_tables())
+    names.emplace_back(table->isa.substr(0, table->isa.find('-')));
   return names;
 }
 

@@ -1,6 +1,7 @@
 // What the AVX2 files share: small steps over 8 lanes.  Included only by cpu/avx2_*.cc,
-// which are compiled with -mavx2 -mfma -mf16c.  Those files use no inline function of
-// other headers: the linker might keep their copy for a machine without AVX2.
+// which are compiled with -mavx2 -mfma -mf16c, and cpu/avx512_*.cc.  Those files use no
+// inline function of other headers: the linker might keep their copy for a machine
+// without AVX2.
 #pragma once
 
 #include <immintrin.h>
@@ -10,6 +11,8 @@
 #include "ops/cpu/kernels.h"
 
 namespace ingot::cpu {
+
+namespace {  // each file has its own copy: they are compiled for different machines
 
 constexpr int kLanes = 8;
 
@@ -36,6 +39,8 @@ inline __m256i broadcast4(const int8_t* p) {
   __builtin_memcpy(&four, p, sizeof four);
   return _mm256_set1_epi32(four);
 }
+
+}  // namespace
 
 // The rows of the table that each file holds.
 void add_avx2_matmul(Kernels& table);

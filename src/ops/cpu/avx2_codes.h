@@ -1,6 +1,6 @@
 // AVX2: codes and scales of one group of a tile, as tile_layout.h says they lie, into
 // registers.  One type a kind, so that a kernel is compiled for each layout it is worth
-// for.  Included only by cpu/avx2_*.cc.
+// for.  Included only by cpu/avx2_*.cc and cpu/avx512_*.cc.
 #pragma once
 
 #include "ops/cpu/avx2.h"

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "ops/ops.h"
 
@@ -179,6 +180,8 @@ struct Kernels {
 const Kernels& scalar_kernels();
 #if defined(__x86_64__)
 const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();  // with VNNI
+const Kernels& amx_kernels();     // AMX-INT8, beside AVX-512
 #elif defined(__aarch64__)
 const Kernels& neon_kernels();
 // "neon-plain", "neon-dotprod" or "neon-i8mm": the same bits by other instructions.  Null
@@ -186,7 +189,10 @@ const Kernels& neon_kernels();
 const Kernels* neon_variant(std::string_view isa);
 #endif
 
-// isa: "auto", "scalar", "avx2", "neon".  Throws Error when this CPU or build lacks it.
+// The tables that this machine can run, each better than the one before it.
+std::vector<const Kernels*> kernel_tables();
+// isa: "auto" (the last of those) or a name of theirs.  Throws Error when this CPU or
+// build lacks it.
 const Kernels& choose_kernels(std::string_view isa);
 
 }  // namespace ingot::cpu

@@ -12,7 +12,9 @@
 #include "base/threads.h"
 #include "ops/cpu/peak_loops.h"
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#include "ops/cpu/x86_features.h"
+#elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -31,8 +33,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 const PeakLoops& peak_loops() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0)
-    return avx2_peak();
+  if (has_avx512()) return avx512_peak();
+  if (has_avx2()) return avx2_peak();
 #elif defined(__aarch64__)
   if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) return neon_peak();
 #endif
@@ -140,6 +142,7 @@ std::vector<std::string> cpu_features() {
   note(__builtin_cpu_supports("fma") != 0, "fma");
   note(__builtin_cpu_supports("avx512f") != 0, "avx512f");
   note(__builtin_cpu_supports("avx512vnni") != 0, "avx512vnni");
+  note(has_amx(), "amx-int8");
 #elif defined(__aarch64__)
   note(true, "neon");
 #endif

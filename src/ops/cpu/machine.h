@@ -18,9 +18,9 @@ size_t last_cache_bytes();
 // of streams each does it in, in GB/s (10^9 bytes).  Takes about a second.
 double measure_read_bandwidth(int n_threads);
 // Products of unsigned and signed int8 summed as int32 on n_threads, by the instructions
-// made for them (AVX2: maddubs, madd, 32-bit add; NEON: sdot) on registers alone, in 10^9
-// multiplications and additions a second, each counted.  What a kernel cannot pass that
-// forms its sums in this way.
+// made for them (AVX2: maddubs, madd, 32-bit add; AVX-512: vpdpbusd; NEON: sdot) on
+// registers alone, in 10^9 multiplications and additions a second, each counted.  What a
+// kernel cannot pass that forms its sums in this way; AMX's tiles can.
 double measure_int8_peak(int n_threads);
 // The same of float32 products and sums (fused where the machine has it).
 double measure_f32_peak(int n_threads);

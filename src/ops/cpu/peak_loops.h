@@ -26,6 +26,7 @@ struct PeakLoops {
 const PeakLoops& scalar_peak();
 #if defined(__x86_64__)
 const PeakLoops& avx2_peak();
+const PeakLoops& avx512_peak();  // with VNNI
 #elif defined(__aarch64__)
 const PeakLoops& neon_peak();  // needs dot product instructions
 #endif
