@@ -1,16 +1,19 @@
-// AMX: 16 tokens meet 16 weight rows (a pair of tiles), 32 or 16 columns at a time, in
-// one instruction.  The whole sums then go through the float steps of avx512_matmul.cc,
-// with its bits.  A block of tokens is read as it lies: ActGroups of one group are 64
-// bytes apart, codes first.
+// AMX: 16 tokens meet 32 columns of 16 weight rows (a pair of tiles) in one instruction.
+// The whole sums then go through the float steps of avx512_matmul.cc, with its bits.
+// Activations are read as they lie: ActGroups of one group are 64 bytes apart, codes
+// first.
 #include "ops/cpu/avx512.h"
 
 namespace ingot::cpu {
 namespace {
 
 constexpr int kBlockTokens = 16;
+// Groups whose whole sums are formed side by side: one product alone would wait for its
+// loads, and the float steps for it.
+constexpr int kGroupsTogether = 4;
 
-// Tiles 0 and 1: whole sums of a full block and of the last one, [tokens][16 rows] int32;
-// 2 and 3: their activations, [tokens][columns]; 4: weights, [columns / 4][16 rows][4].
+// Tiles 0 to 3: whole sums of the groups, [tokens][16 rows] int32; 4 and 5: activations,
+// [tokens][32 columns]; 6 and 7: weights, [8 chunks][16 rows][4 columns].
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -20,129 +23,135 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-void configure(bool halves, int last_tokens) {
+void configure(int n_tokens) {
   TileConfig config;
-  const int cols = halves ? kGroupCols / 2 : kGroupCols;
-  for (int i = 0; i < 4; ++i) {
-    config.row_bytes[i] = uint16_t(i < 2 ? 4 * kPairRows : cols);
-    config.rows[i] = uint8_t(i % 2 == 0 ? kBlockTokens : last_tokens);
+  for (int i = 0; i < 8; ++i) {
+    config.row_bytes[i] = uint16_t(i == 4 || i == 5 ? kGroupCols : 4 * kPairRows);
+    config.rows[i] = uint8_t(i < 6 ? n_tokens : kChunks);
   }
-  config.row_bytes[4] = 4 * kPairRows;
-  config.rows[4] = uint8_t(cols / 4);
   asm volatile("" : : "m"(config) : "memory");  // g++ 12 thinks that 8 bytes are read
   _tile_loadconfig(&config);
 }
 
-// Whole sums of one block with one half, or all, of a pair's group: [token][16 rows].
-// Nothing tells g++ what a tile is loaded from, hence the memory clobbers of dot_int8.
-template <typename F, bool full>
-inline void sum_block(const PairGroup& w, int half, const ActGroup* y,
-                      int32_t (*sums)[kPairRows]) {
-  const auto* codes = &w.code[half * kChunks / 2];
-  const auto* activations = y->code + half * kGroupCols / 2;
-  _tile_loadd(4, codes, sizeof *codes);
-  if constexpr (full) {
-    _tile_zero(0);
-    _tile_loadd(2, activations, sizeof *y);
-    if constexpr (F::is_signed)
-      _tile_dpbssd(0, 2, 4);
-    else
-      _tile_dpbsud(0, 2, 4);
-    _tile_stored(0, sums, sizeof *sums);
+// The intrinsics want numbers as tiles' names.
+#define INGOT_SUM_GROUP(sum, activation, weight) \
+  _tile_zero(sum);                               \
+  _tile_loadd(activation, y->code, sizeof *y);   \
+  _tile_loadd(weight, w.code, sizeof *w.code);   \
+  if constexpr (F::is_signed)                    \
+    _tile_dpbssd(sum, activation, weight);       \
+  else                                           \
+    _tile_dpbsud(sum, activation, weight)
+
+// Group k of those together, into tile k.  Nothing tells g++ what a tile is loaded from,
+// hence the memory clobber in dot_int8.
+template <typename F, int k>
+inline void sum_group(const PairGroup& w, const ActGroup* y) {
+  if constexpr (k == 0) {
+    INGOT_SUM_GROUP(0, 4, 6);
+  } else if constexpr (k == 1) {
+    INGOT_SUM_GROUP(1, 5, 7);
+  } else if constexpr (k == 2) {
+    INGOT_SUM_GROUP(2, 4, 6);
   } else {
-    _tile_zero(1);
-    _tile_loadd(3, activations, sizeof *y);
-    if constexpr (F::is_signed)
-      _tile_dpbssd(1, 3, 4);
-    else
-      _tile_dpbsud(1, 3, 4);
-    _tile_stored(1, sums, sizeof *sums);
+    INGOT_SUM_GROUP(3, 5, 7);
   }
 }
+#undef INGOT_SUM_GROUP
 
-// n_tokens tokens (16 where `full`) meet a pair; acc: of the first token and tile.
-template <typename F, bool full>
-void dot_block(const PairGroup* w, float zero, int n_groups, const ActGroup* acts,
-               size_t act_stride, int n_tokens, float* acc, size_t tile_stride,
-               bool both) {
-  alignas(64) int32_t sums[2][kBlockTokens][kPairRows];  // in turns: one waits for none
-  const __m512 zeros = _mm512_set1_ps(zero);
-  __m512 total[kBlockTokens];
-#pragma GCC unroll 16
-  for (int t = 0; t < kBlockTokens; ++t)
-    total[t] = full || t < n_tokens ? load_sums(acc + t * kTileRows, tile_stride, both)
-                                    : _mm512_setzero_ps();
-  constexpr int kHalves = F::halves ? 2 : 1;
-  for (int step = 0; step < n_groups * kHalves; ++step) {
-    const int h = step % kHalves;
-    const PairGroup& group = w[step / kHalves];
-    const ActGroup* y = acts + size_t(step / kHalves) * act_stride;
-    sum_block<F, full>(group, h, y, sums[step % 2]);
-    const __m512 scale = _mm512_load_ps(group.scale[h]);
-    const __m512 offset = _mm512_load_ps(group.offset[h]);
-#pragma GCC unroll 16
-    for (int t = 0; t < kBlockTokens; ++t)
-      if (full || t < n_tokens)
-        total[t] = add_scaled<F>(total[t], _mm512_load_si512(sums[step % 2][t]), scale,
-                                 offset, zeros, y[t], h);
+// Where a pair's sums are.
+struct PairSums {
+  float* acc;          // of the first token and tile
+  size_t tile_stride;  // floats from the first tile's sums to the second's
+  bool both;           // else there is no second tile
+};
+
+// n groups of a pair meet n_tokens tokens, at most a block.
+template <typename F, int n>
+void dot_groups(const PairGroup* w, float zero, const ActGroup* acts, size_t act_stride,
+                int n_tokens, const PairSums& out) {
+  alignas(64) int32_t sums[n][kBlockTokens][kPairRows];
+  constexpr int kRowBytes = sizeof sums[0][0];
+  sum_group<F, 0>(w[0], acts);
+  if constexpr (n == kGroupsTogether) {
+    sum_group<F, 1>(w[1], acts + act_stride);
+    sum_group<F, 2>(w[2], acts + 2 * act_stride);
+    sum_group<F, 3>(w[3], acts + 3 * act_stride);
   }
-#pragma GCC unroll 16
-  for (int t = 0; t < kBlockTokens; ++t)
-    if (full || t < n_tokens)
-      store_sums(acc + t * kTileRows, tile_stride, both, total[t]);
+  // After all loads: a load waits for stores whose addresses end in the same 12 bits.
+  _tile_stored(0, sums[0], kRowBytes);
+  if constexpr (n == kGroupsTogether) {
+    _tile_stored(1, sums[1], kRowBytes);
+    _tile_stored(2, sums[2], kRowBytes);
+    _tile_stored(3, sums[3], kRowBytes);
+  }
+  const __m512 zeros = _mm512_set1_ps(zero);
+  __m512 scale[n], offset[n];
+#pragma GCC unroll 4
+  for (int k = 0; k < n; ++k) {
+    scale[k] = _mm512_load_ps(w[k].scale[0]);
+    offset[k] = _mm512_load_ps(w[k].offset[0]);
+  }
+  for (int t = 0; t < n_tokens; ++t) {
+    float* acc = out.acc + t * kTileRows;
+    __m512 total = load_sums(acc, out.tile_stride, out.both);
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k)
+      total = add_scaled<F>(total, _mm512_load_si512(sums[k][t]), scale[k], offset[k],
+                            zeros, acts[size_t(k) * act_stride + size_t(t)], 0);
+    store_sums(acc, out.tile_stride, out.both, total);
+  }
 }
 
 template <typename F>
 void dot_tiles(const PairGroup (*w)[kChunkGroups], int n_tiles, float zero, int n_groups,
                const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
   const size_t tile_stride = size_t(n_tokens) * kTileRows;
-  const int last = n_tokens % kBlockTokens;
-  configure(F::halves, last == 0 ? kBlockTokens : last);
-  for (int tile = 0; tile < n_tiles; tile += 2) {
-    const PairGroup* pair = w[tile / 2];
-    float* sums = acc + size_t(tile) * tile_stride;
-    const bool both = tile + 1 < n_tiles;
-    int t = 0;
-    for (; t + kBlockTokens <= n_tokens; t += kBlockTokens)
-      dot_block<F, true>(pair, zero, n_groups, acts + t, act_stride, kBlockTokens,
-                         sums + t * kTileRows, tile_stride, both);
-    if (last != 0)
-      dot_block<F, false>(pair, zero, n_groups, acts + t, act_stride, last,
-                          sums + t * kTileRows, tile_stride, both);
+  configure(kBlockTokens);
+  for (int t = 0; t < n_tokens; t += kBlockTokens) {
+    const int n = n_tokens - t < kBlockTokens ? n_tokens - t : kBlockTokens;
+    if (n < kBlockTokens) configure(n);
+    for (int tile = 0; tile < n_tiles; tile += 2) {
+      const PairSums out{acc + size_t(tile) * tile_stride + t * kTileRows, tile_stride,
+                         tile + 1 < n_tiles};
+      const PairGroup* groups = w[tile / 2];
+      const ActGroup* y = acts + t;
+      int g = 0;
+      for (; g + kGroupsTogether <= n_groups; g += kGroupsTogether)
+        dot_groups<F, kGroupsTogether>(groups + g, zero, y + size_t(g) * act_stride,
+                                       act_stride, n, out);
+      for (; g < n_groups; ++g)
+        dot_groups<F, 1>(groups + g, zero, y + size_t(g) * act_stride, act_stride, n,
+                         out);
+    }
   }
   _tile_release();
 }
 
-using DotTiles = void (*)(const PairGroup (*)[kChunkGroups], int, float, int,
-                          const ActGroup*, size_t, int, float*);
-template <bool is_signed, bool halves>
-DotTiles choose_dot(bool zeros, bool offsets) {
+template <bool is_signed>
+auto choose_dot(bool zeros, bool offsets) {
+  constexpr bool kHalves = false;
   if (zeros)
-    return offsets ? dot_tiles<PairFormat<is_signed, halves, true, true>>
-                   : dot_tiles<PairFormat<is_signed, halves, true, false>>;
-  return offsets ? dot_tiles<PairFormat<is_signed, halves, false, true>>
-                 : dot_tiles<PairFormat<is_signed, halves, false, false>>;
+    return offsets ? dot_tiles<PairFormat<is_signed, kHalves, true, true>>
+                   : dot_tiles<PairFormat<is_signed, kHalves, true, false>>;
+  return offsets ? dot_tiles<PairFormat<is_signed, kHalves, false, true>>
+                 : dot_tiles<PairFormat<is_signed, kHalves, false, false>>;
 }
 
-DotTiles choose_dot(const TileFormat& f) {
-  const bool zeros = f.zero != 0;
-  if (f.range == CodeRange::s8)
-    return f.halves ? choose_dot<true, true>(zeros, f.offsets)
-                    : choose_dot<true, false>(zeros, f.offsets);
-  return f.halves ? choose_dot<false, true>(zeros, f.offsets)
-                  : choose_dot<false, false>(zeros, f.offsets);
-}
-
+// Halves would make products of 16 columns with twice the float steps: those that were
+// tried took longer than AVX-512.
 void dot_int8(const TileGroup* w, int n_tiles, const TileFormat& format, int n_groups,
               const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
-  if (n_tokens < kBlockTokens)
+  if (n_tokens < kBlockTokens || format.halves)
     return avx512_kernels().dot_int8(w, n_tiles, format, n_groups, acts, act_stride,
                                      n_tokens, acc);
   PairGroup pairs[kMostPairs][kChunkGroups];
   pair_tiles(w, n_tiles, format, n_groups, 0, pairs);
   asm volatile("" : : "r"(pairs), "r"(acts) : "memory");
-  choose_dot(format)(pairs, n_tiles, float(format.zero), n_groups, acts, act_stride,
-                     n_tokens, acc);
+  const auto run = format.range == CodeRange::s8
+                       ? choose_dot<true>(format.zero != 0, format.offsets)
+                       : choose_dot<false>(format.zero != 0, format.offsets);
+  run(pairs, n_tiles, float(format.zero), n_groups, acts, act_stride, n_tokens, acc);
 }
 
 }  // namespace
