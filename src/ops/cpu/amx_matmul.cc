@@ -138,8 +138,8 @@ auto choose_dot(bool zeros, bool offsets) {
                  : dot_tiles<PairFormat<is_signed, kHalves, false, false>>;
 }
 
-// Halves would make products of 16 columns with twice the float steps: those that were
-// tried took longer than AVX-512.
+// Halves would make products of 16 columns with twice the float steps: it was no
+// faster than AVX-512.
 void dot_int8(const TileGroup* w, int n_tiles, const TileFormat& format, int n_groups,
               const ActGroup* acts, size_t act_stride, int n_tokens, float* acc) {
   if (n_tokens < kBlockTokens || format.halves)

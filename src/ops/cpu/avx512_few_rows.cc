@@ -20,6 +20,9 @@ struct Layout {
   using S = Scales<kind>;
   static constexpr bool kSigned = Codes::kRange == CodeRange::s8;
   static constexpr int kZero = kSigned ? zero_of - 128 : zero_of;
+  static constexpr size_t kHeaderBytes = S::kHeaderBytes;
+  static constexpr size_t kScaleBytes = S::kGroupBytes;
+  static constexpr size_t kGroupBytes = kScaleBytes + size_t(Codes::kBits) * 32;
 };
 
 // Whole sums of one group for each row, the first and the second half apart.
@@ -58,29 +61,25 @@ inline __m256 add_scaled(__m256 acc, __m256i sum, __m256 scale, __m256 offset,
   return acc;
 }
 
-// The tile's parts in bytes.
-struct Sizes {
-  int groups_in_span;
-  size_t header, scales, group, span;
-};
-
 // Spans [0, n_spans) of a tile; acts + g * act_stride are group g's rows.
 template <typename L, int rows>
-void meet(const uint8_t* p, int n_spans, const Sizes& bytes, const ActGroup* acts,
-          size_t act_stride, float* acc) {
+void meet(const uint8_t* p, int n_spans, int groups_in_span, const ActGroup* acts,
+          size_t act_stride, bool from_zero, float* acc) {
   using S = typename L::S;
   __m256 sum[rows];
 #pragma GCC unroll 8
-  for (int t = 0; t < rows; ++t) sum[t] = _mm256_loadu_ps(acc + t * kTileRows);
+  for (int t = 0; t < rows; ++t)
+    sum[t] = from_zero ? _mm256_setzero_ps() : _mm256_loadu_ps(acc + t * kTileRows);
   for (int span = 0; span < n_spans; ++span) {
     const typename S::Header header = S::header(p);
-    p += bytes.header;
-    for (int i = 0; i < bytes.groups_in_span; ++i, p += bytes.group, acts += act_stride) {
-      for (size_t line = 0; line < bytes.group; line += 64)
+    p += L::kHeaderBytes;
+    for (int i = 0; i < groups_in_span; ++i, p += L::kGroupBytes, acts += act_stride) {
+#pragma GCC unroll 5
+      for (size_t line = 0; line < L::kGroupBytes; line += 64)
         _mm_prefetch(reinterpret_cast<const char*>(p) + kPrefetchBytes + line,
                      _MM_HINT_T0);
       __m256i total[rows][2];
-      sum_group<L>(p + bytes.scales, acts, total);
+      sum_group<L>(p + L::kScaleBytes, acts, total);
       const GroupScales s = S::group(header, p);
 #pragma GCC unroll 8
       for (int t = 0; t < rows; ++t) {
@@ -102,33 +101,39 @@ void meet(const uint8_t* p, int n_spans, const Sizes& bytes, const ActGroup* act
 }
 
 template <typename L>
-void few_rows(const WeightSegment& s, int tile, const MatmulInput& in, float* acc) {
-  const TileLayout& l = s.layout;
+void few_rows(const WeightSegment& s, int tile, int n_tiles, const MatmulInput& in,
+              float* acc) {
+  const int span_cols = s.layout.span_cols;
+  const int groups_in_span = span_cols / kGroupCols;
+  const size_t span_bytes = L::kHeaderBytes + size_t(groups_in_span) * L::kGroupBytes;
+  const int n_spans = s.n_cols / span_cols;
   const auto* bytes =
       reinterpret_cast<const uint8_t*>(s.data) + size_t(tile) * s.tile_bytes;
-  const Sizes sizes{l.span_cols / kGroupCols, l.header_bytes(), l.scale_bytes(),
-                    l.group_bytes(), l.span_bytes()};
-  const int n_spans = s.n_cols / l.span_cols;
   // More rows than registers hold meet the tile in turns, part by part, so that all but
   // the first find it in the first-level cache.
   constexpr int kPartCols = 1024;
-  const bool whole = in.n_rows <= 4 || in.n_rows == kMostRows || l.span_cols > kPartCols;
-  const int part = whole ? n_spans : kPartCols / l.span_cols;
-  for (int span = 0; span < n_spans; span += part) {
-    const int n = n_spans - span < part ? n_spans - span : part;
-    const ActGroup* acts = in.acts + size_t(span * sizes.groups_in_span) * in.act_stride;
-    const uint8_t* p = bytes + size_t(span) * sizes.span;
-    for (int t = 0; t < in.n_rows;) {
-      const int left = in.n_rows - t;
-      const int rows = left >= kMostRows ? kMostRows : left >= 4 ? 4 : left;
-      const auto run = rows == kMostRows ? meet<L, kMostRows>
-                       : rows == 4       ? meet<L, 4>
-                       : rows == 3       ? meet<L, 3>
-                       : rows == 2       ? meet<L, 2>
-                                         : meet<L, 1>;
-      run(p, n, sizes, acts + t, in.act_stride, acc + t * kTileRows);
-      t += rows;
+  const bool whole = in.n_rows <= 4 || in.n_rows == kMostRows || span_cols > kPartCols;
+  const int part = whole ? n_spans : kPartCols / span_cols;
+  for (int i = 0; i < n_tiles; ++i) {
+    for (int span = 0; span < n_spans; span += part) {
+      const int n = n_spans - span < part ? n_spans - span : part;
+      const ActGroup* acts = in.acts + size_t(span * groups_in_span) * in.act_stride;
+      const uint8_t* p = bytes + size_t(span) * span_bytes;
+      for (int t = 0; t < in.n_rows;) {
+        const int left = in.n_rows - t;
+        const int rows = left >= kMostRows ? kMostRows : left >= 4 ? 4 : left;
+        const auto run = rows == kMostRows ? meet<L, kMostRows>
+                         : rows == 4       ? meet<L, 4>
+                         : rows == 3       ? meet<L, 3>
+                         : rows == 2       ? meet<L, 2>
+                                           : meet<L, 1>;
+        run(p, n, groups_in_span, acts + t, in.act_stride, span == 0,
+            acc + t * kTileRows);
+        t += rows;
+      }
     }
+    bytes += s.tile_bytes;
+    acc += size_t(in.n_rows) * kTileRows;
   }
 }
 
