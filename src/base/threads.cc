@@ -18,29 +18,18 @@
 namespace ingot {
 namespace {
 
-// Long enough to bridge the gap between two ops of one step, and between two steps of a
-// stream of tokens, short enough that an idle pool is asleep before anybody notices.
-constexpr std::chrono::microseconds kSpin{100};
-constexpr int kChecksPerYield = 32;
-
-// Tells the core that this is a waiting loop.
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+// Long enough to bridge the gap between two ops of one step (a few microseconds), short
+// enough that an idle pool is asleep before anybody notices.
+constexpr std::chrono::microseconds kSpin{40};
+constexpr int kChecksPerYield = 128;
 
 // Returns when `value` no longer equals `old`: spins for kSpin, then sleeps.
 template <typename T>
 void wait_while_equal(const std::atomic<T>& value, T old) {
   const auto give_up = std::chrono::steady_clock::now() + kSpin;
   do {
-    for (int i = 0; i < kChecksPerYield; ++i) {
+    for (int i = 0; i < kChecksPerYield; ++i)
       if (value.load(std::memory_order_acquire) != old) return;
-      relax();
-    }
     std::this_thread::yield();  // with more threads than cores, let the others work
   } while (std::chrono::steady_clock::now() < give_up);
   value.wait(old, std::memory_order_acquire);

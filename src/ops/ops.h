@@ -406,8 +406,9 @@ class Ops {
 struct CpuOptions {
   int n_threads = 1;
   ActMode act = ActMode::automatic;
-  std::string isa =
-      "auto";  // "auto", "scalar", "avx2", "neon": refused if the CPU lacks it
+  // "auto", or a table by name ("scalar", "avx2", "avx512", ...): refused if the CPU
+  // lacks it.
+  std::string isa = "auto";
 };
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options);
 
