@@ -76,8 +76,9 @@ class Pair {
     compare.logits = [&](int first, int n_rows, const float* rows, int width) {
       for (int r = 0; r < n_rows; ++r) {
         const auto n = size_t(width);
-        tally.add(std::span(rows_).subspan(size_t(first + r) * n, n),
-                  {rows + size_t(r) * n, n}, targets[size_t(first + r)]);
+        const size_t row = size_t(first) + size_t(r);
+        tally.add(std::span(rows_).subspan(row * n, n), {rows + size_t(r) * n, n},
+                  targets[row]);
       }
     };
     model_.evaluate(model_sequence_, tokens, compare);

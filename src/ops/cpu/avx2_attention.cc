@@ -51,6 +51,9 @@ struct F16Rows {
   static float value(uint16_t x) { return _cvtsh_ss(x); }
 };
 
+// How many of the queries left share the rows that are loaded.
+int queries_together(int left) { return left == 4 ? 2 : left >= 3 ? 3 : left; }
+
 // ---- scores -------------------------------------------------------------------------
 
 // The sums of lanes of a, b, c and d, each by add_lanes' tree.
@@ -123,14 +126,14 @@ template <typename Row>
 void score_all(const float* queries, int n_queries, const KvRun& run, int n_keys,
                float scale, float* out) {
   const auto* keys = reinterpret_cast<const typename Row::Element*>(run.data);
-  int q = 0;
-  const auto score = [&](auto kernel, int n) {
+  int n = 0;
+  for (int q = 0; q < n_queries; q += n) {
+    n = queries_together(n_queries - q);
+    const auto kernel = n == 3   ? score_queries<Row, 3>
+                        : n == 2 ? score_queries<Row, 2>
+                                 : score_queries<Row, 1>;
     kernel(queries + q * run.dim, keys, n_keys, run.dim, scale, out + q * kPageTokens);
-    q += n;
-  };
-  while (n_queries - q >= 3 && n_queries - q != 4) score(score_queries<Row, 3>, 3);
-  while (n_queries - q >= 2) score(score_queries<Row, 2>, 2);
-  if (q < n_queries) score(score_queries<Row, 1>, 1);
+  }
 }
 
 void scores(const float* queries, int n_queries, const KvRun& run, int n_keys,
@@ -212,14 +215,14 @@ template <typename Row>
 void accumulate_all(const float* weights, int n_queries, const KvRun& run, int n,
                     const float* rescale, float* acc) {
   const auto* values = reinterpret_cast<const typename Row::Element*>(run.data);
-  int q = 0;
-  const auto add = [&](auto kernel, int count) {
+  int count = 0;
+  for (int q = 0; q < n_queries; q += count) {
+    count = queries_together(n_queries - q);
+    const auto kernel = count == 3   ? accumulate_rows<Row, 3>
+                        : count == 2 ? accumulate_rows<Row, 2>
+                                     : accumulate_rows<Row, 1>;
     kernel(weights + q * kPageTokens, n, values, run.dim, rescale + q, acc + q * run.dim);
-    q += count;
-  };
-  while (n_queries - q >= 3 && n_queries - q != 4) add(accumulate_rows<Row, 3>, 3);
-  while (n_queries - q >= 2) add(accumulate_rows<Row, 2>, 2);
-  if (q < n_queries) add(accumulate_rows<Row, 1>, 1);
+  }
 }
 
 void accumulate_run(const float* weights, int n_queries, const KvRun& values, int n,
