@@ -1,6 +1,8 @@
 // Rows packed word by word lie byte for byte as those packed value by value.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "ops/cpu/pack_tiles.h"
 #include "ops/cpu/pack_words.h"
 #include "ops/weights_testing.h"
@@ -47,6 +49,27 @@ INSTANTIATE_TEST_SUITE_P(All, PackWordsOf,
                                          DType::q5_1, DType::q8_0, DType::q4_k,
                                          DType::q5_k, DType::q6_k),
                          [](const auto& test) { return std::string(name(test.param)); });
+
+// Every byte as a scale: subnormals, and NaN for 0x7f and 0xff, as on the portable table.
+TEST(Unpack, ScalesOfE4M3OnEveryTable) {
+  WeightSegment s = empty_segment(DType::nvfp4, kTileRows, 64);
+  for (int first = 0; first < 256; first += kTileRows) {
+    auto* scales = reinterpret_cast<uint8_t*>(s.data) + s.layout.group_at(0);
+    for (int i = 0; i < 2 * kTileRows; ++i) scales[i] = uint8_t(first + i % kTileRows);
+    TileGroup wanted;
+    scalar_kernels().unpack(s, 0, 0, 1, &wanted);
+    for (const std::string& isa : isas()) {
+      TileGroup found;
+      choose_kernels(isa).unpack(s, 0, 0, 1, &found);
+      for (int h = 0; h < 2; ++h)
+        for (int r = 0; r < kTileRows; ++r) {
+          const float a = found.scale[h][r], b = wanted.scale[h][r];
+          EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b)))
+              << isa << ": byte " << first + r << " is " << a << ", wanted " << b;
+        }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace ingot::cpu

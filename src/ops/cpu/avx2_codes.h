@@ -137,10 +137,13 @@ inline __m256 halved_powers(const uint8_t* p) {
 }
 
 // Half of 8 E4M3 floats: exponent and mantissa moved into a float16's places are the
-// value times 2^-8, subnormals included.
+// value times 2^-8, subnormals included.  0x7f and 0xff are NaN.
 inline __m256 halved_e4m3(const uint8_t* p) {
   const __m128i bytes = _mm_cvtepu8_epi16(load_8(p));
-  const __m128i magnitude = _mm_slli_epi16(_mm_and_si128(bytes, _mm_set1_epi16(0x7f)), 7);
+  const __m128i low = _mm_and_si128(bytes, _mm_set1_epi16(0x7f));
+  const __m128i is_nan = _mm_cmpeq_epi16(low, _mm_set1_epi16(0x7f));
+  const __m128i magnitude =
+      _mm_or_si128(_mm_slli_epi16(low, 7), _mm_and_si128(is_nan, _mm_set1_epi16(0x7e00)));
   const __m128i sign = _mm_slli_epi16(_mm_and_si128(bytes, _mm_set1_epi16(0x80)), 8);
   return _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(magnitude, sign)),
                        _mm256_set1_ps(128.0f));
